@@ -89,17 +89,12 @@ pub fn clock(stamp: &str) -> String {
 
 /// A time in milliseconds since the Unix epoch, as [`stamp`] writes it.
 pub fn stamp_of(ms: u64) -> String {
-    stamp(time_of_ms(ms))
+    // The year 9999 is the last one that can be written.
+    const LAST: u64 = 253_402_300_799_000;
+    stamp(SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST)))
 }
 
 /// A time in milliseconds since the Unix epoch, by somebody's clock.
-pub fn time_of_ms(ms: u64) -> SystemTime {
-    // The year 9999 is the last one that can be written.
-    const LAST: u64 = 253_402_300_799_000;
-    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST))
-}
-
-/// The same of a time.
 pub fn ms_of(time: SystemTime) -> u64 {
     let ms = time.duration_since(SystemTime::UNIX_EPOCH);
     u64::try_from(ms.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)

@@ -19,7 +19,7 @@ use crate::instances::Candidate;
 use crate::output;
 use crate::past_event::{gap, what};
 use crate::seen::{Seen, name, why_changed};
-use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
+use crate::text::{clean, clock, ms_of, stamp_of, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
@@ -83,7 +83,7 @@ pub struct NoHistory {
 
 /// Something that happened to a role, for people.
 pub struct Latest {
-    pub at: SystemTime,
+    pub at_ms: u64,
     pub role: String,
     pub who: String,
     pub what: String,
@@ -91,7 +91,7 @@ pub struct Latest {
 
 impl Latest {
     pub fn stamp(&self) -> String {
-        stamp(self.at)
+        stamp_of(self.at_ms)
     }
 
     pub fn clock(&self) -> String {
@@ -310,7 +310,7 @@ impl Watched {
             let known = lock(&self.known);
             let changes = known.changes.iter().rev().take(most);
             let latest = changes.map(|change| Latest {
-                at: change.at,
+                at_ms: ms_of(change.at),
                 role: clean(&change.role),
                 who: change.to.as_ref().map_or("–".into(), |to| clean(&name(to))),
                 what: match why_changed(change) {
@@ -323,7 +323,7 @@ impl Watched {
         let latest = past.iter().rev().take(most).map(|event| {
             let gap = gap(event).map(|gap| format!(", nobody led for {gap}"));
             Latest {
-                at: time_of_ms(event.at_ms),
+                at_ms: event.at_ms,
                 role: clean(&event.role),
                 who: clean(&event.instance_id),
                 what: clean(&(what(event) + &gap.unwrap_or_default())),

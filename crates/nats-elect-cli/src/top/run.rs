@@ -15,7 +15,6 @@ use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 
-use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
 use super::view;
@@ -24,7 +23,7 @@ use crate::fleet::Watched;
 use crate::looking::go_on;
 use crate::output::Output;
 use crate::stopped::stopped;
-use crate::text::{hosts, wall_clock};
+use crate::text::{hosts, ms_of, wall_clock};
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
@@ -58,8 +57,11 @@ impl How {
     }
 
     fn state(&self) -> State {
-        let (bucket, server) = (self.config.bucket.clone(), hosts(&self.config.servers));
-        State::new(Facts::new(wall_clock(), bucket, server))
+        let mut state = State::default();
+        state.facts.now_ms = ms_of(wall_clock());
+        state.facts.bucket.clone_from(&self.config.bucket);
+        state.facts.server = hosts(&self.config.servers);
+        state
     }
 }
 
@@ -79,7 +81,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
         failure = finding => return Err(failure),
         () = known => {}
     }
-    state.facts.look(&watched, wall_clock());
+    state.facts.look(&watched, ms_of(wall_clock()));
     state.facts.look_further(&watched);
     let width = match ratatui::crossterm::terminal::size() {
         Ok((width, _)) if io::stdout().is_terminal() => width.into(),
@@ -115,7 +117,7 @@ pub async fn watch(how: How) -> Outcome {
                 None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
             _ = frames.tick() => {
-                state.facts.look(&watched, wall_clock());
+                state.facts.look(&watched, ms_of(wall_clock()));
                 if number.is_multiple_of(FRAMES) {
                     state.facts.look_further(&watched);
                 }

@@ -12,7 +12,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let facts = &state.facts;
     let what = format!("  bucket {} at {}", facts.bucket, facts.server);
     let title = " nats-elect top";
-    let mut time = format!(" {} UTC ", when(facts.now, facts.now));
+    let mut time = format!(" {} UTC ", when(facts.now_ms, facts.now_ms));
     if title.len() + time.len() > width {
         time.clear();
     }
