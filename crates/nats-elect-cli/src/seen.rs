@@ -1,8 +1,7 @@
 //! A role as an observer sees it: in words, and as JSON.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing};
 
@@ -145,10 +144,4 @@ pub fn why_changed(change: &RoleChange) -> &'static str {
         ChangeCause::BucketReplaced => "new bucket",
         other => other.as_str(),
     }
-}
-
-/// When the server stored an entry, by its clock.
-pub fn time_of(entry: &kv::Entry) -> SystemTime {
-    let ns = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
-    SystemTime::UNIX_EPOCH + Duration::from_nanos(ns)
 }
