@@ -1,6 +1,7 @@
 //! The loop: what is seen, what the instances say and what is typed go into the state; the state
 //! goes onto the screen.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -47,7 +48,12 @@ pub struct How {
 
 impl How {
     /// What is looked at, and a task that finds it out.
-    fn begin(&self) -> (Arc<Watched>, impl Future<Output = Failure> + Unpin) {
+    fn begin(
+        &self,
+    ) -> (
+        Arc<Watched>,
+        impl Future<Output = Result<Infallible, Failure>> + Unpin,
+    ) {
         let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
         watched.observed_by(self.observer.clone());
         let (config, observer) = (self.config.clone(), self.observer.clone());
@@ -78,7 +84,7 @@ pub async fn once(how: How, output: Output) -> Outcome {
         let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
     };
     tokio::select! {
-        failure = finding => return Err(failure),
+        Err(failure) = finding => return Err(failure),
         () = known => {}
     }
     state.facts.look(&watched, ms_of(wall_clock()));
@@ -123,7 +129,7 @@ pub async fn watch(how: How) -> Outcome {
                 }
                 number = number.wrapping_add(1);
             },
-            failure = &mut finding => return Err(failure),
+            Err(failure) = &mut finding => return Err(failure),
             () = &mut stop => return Ok(0),
         }
         screen.show(&state, how.look)?;
