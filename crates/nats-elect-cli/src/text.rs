@@ -1,5 +1,6 @@
 //! How durations, leases, tokens and foreign text are written for people.
 
+use std::borrow::Borrow;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +54,12 @@ pub fn hosts(servers: &[String]) -> String {
         let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
         address.to_owned()
     };
-    servers.iter().map(host).collect::<Vec<_>>().join(", ")
+    joined(servers.iter().map(host))
+}
+
+/// Words with commas between them.
+pub fn joined<T: Borrow<str>>(words: impl IntoIterator<Item = T>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Lines of at most that many characters, but for words that are longer.

@@ -17,7 +17,7 @@ use crate::instances::{Candidate, Whose, asked};
 use crate::options::Shared;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
-use crate::text::{ago, lasted};
+use crate::text::{ago, joined, lasted};
 
 const LAYOUT: Layout = Layout {
     all: "INSTANCE ROLE STATE PRIORITY HEALTH NATS UP VERSION INCARNATION",
@@ -179,11 +179,9 @@ impl Candidate {
         };
         let mut remarks = Vec::new();
         if !report.meta.is_empty() {
-            let facts = report
-                .meta
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"));
-            remarks.push(format!("{name}: {}", facts.collect::<Vec<_>>().join(", ")));
+            let facts = report.meta.iter();
+            let facts = joined(facts.map(|(key, value)| format!("{key}={value}")));
+            remarks.push(format!("{name}: {facts}"));
         }
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name} can't use its bucket: {trouble}"));

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::config_file::Source;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::text::joined;
 
 /// Check a configuration, and show its effective settings
 ///
@@ -304,14 +305,8 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
         }
         Value::String(text) => rows.push((path.to_owned(), text.clone())),
         Value::Array(items) => {
-            let items: Vec<_> = items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect();
-            rows.push((path.to_owned(), items.join(", ")));
+            let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+            rows.push((path.to_owned(), joined(items.iter().map(text))));
         }
         other => rows.push((path.to_owned(), other.to_string())),
     }

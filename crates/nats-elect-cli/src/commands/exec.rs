@@ -31,6 +31,7 @@ use crate::exec::{Instant, killing, report};
 use crate::exit::{Code, Failure, Outcome};
 use crate::instance_options::InstanceOptions;
 use crate::options::{Shared, duration};
+use crate::text::joined;
 use configuration::{Role, signal, takeover};
 
 /// A command that ended so shortly before a signal has heard it first, from a supervisor that
@@ -340,8 +341,7 @@ impl Exec {
             let leader = crate::seen::name(&status.leader?);
             Some(format!("{leader} leads {role}"))
         });
-        let leaders: Vec<_> = leaders.collect();
-        let what = format!("{what}: {}", leaders.join(", "));
+        let what = format!("{what}: {}", joined(leaders));
         Failure::new(Code::NotLed, what.trim_end_matches(": "))
     }
 }

@@ -13,6 +13,7 @@ use super::records::Left;
 use crate::applications::mixed;
 use crate::exit::Failure;
 use crate::instances::{Candidate, Whose, asked};
+use crate::text::joined;
 
 const CHECK: &str = "instances";
 
@@ -90,10 +91,9 @@ fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
         );
     }
     if versions.len() > 1 {
-        let versions: Vec<_> = versions.into_iter().collect();
         findings.warn(
             CHECK,
-            format!("they run different versions: {}", versions.join(", ")),
+            format!("they run different versions: {}", joined(versions)),
             "that is fine during an upgrade; then run one version",
         );
     } else if let Some(version) = versions.first() {

@@ -23,7 +23,7 @@ use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
 use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, clock, lasted, ms_of, short, stamp_of, wall_clock};
+use crate::text::{clean, clock, joined, lasted, ms_of, short, stamp_of, wall_clock};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -148,7 +148,7 @@ fn rendered(served: &Served) -> askama::Result<String> {
     let views: Vec<_> = buckets
         .map(|(number, view)| bucket(view, number, (from_ms, now_ms)))
         .collect();
-    let names: Vec<_> = views.iter().map(|view| &*view.name).collect();
+    let names = joined(views.iter().map(|view| &*view.name));
     let roles = views.iter().flat_map(|view| &view.roles);
     let unled = roles.filter(|role| role.urgency == Urgency::Bad).count();
     let groups = views.iter().flat_map(|view| &view.groups);
@@ -162,7 +162,7 @@ fn rendered(served: &Served) -> askama::Result<String> {
         (unled, ..) => format!("✗ {unled} without leader · "),
     };
     let page = Page {
-        title: format!("{warning}Leaders of {}", names.join(", ")),
+        title: format!("{warning}Leaders of {names}"),
         now: stamp_of(now_ms - now_ms % 1000).replacen(".000Z", "Z", 1),
         clock: clock(&stamp_of(now_ms))[11..].to_owned(),
         from: clock(&stamp_of(from_ms)),
@@ -319,16 +319,13 @@ fn role(
         let leads = says.state == Some(RoleState::Leader);
         let name = clean(&one.instance.instance_id);
         let state = says.state.map_or("state not known", RoleState::as_str);
-        let words: Vec<_> = [state]
-            .into_iter()
-            .chain(troubles.iter().copied())
-            .collect();
+        let words = joined([state].iter().chain(&troubles).copied());
         let (sign, class) = match (troubles.is_empty(), leads) {
             (false, _) => (Some("⚠"), "bad"),
             (true, true) => (Some("●"), "good"),
             (true, false) => (None, ""),
         };
-        let text = format!("{name}: {}", words.join(", "));
+        let text = format!("{name}: {words}");
         Some((!leads, Candidate { sign, class, text }))
     });
     let mut candidates: Vec<_> = candidates.collect();
