@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::admin::AdminClient;
-use nats_elect::{FollowedGroups, GroupName, ObservedGroup, UnitStanding};
+use nats_elect::{FollowedGroups, GroupName, UnitStanding};
 use serde_json::json;
 
 use super::asking::takes_no_part;
@@ -157,12 +157,9 @@ struct Now {
 impl Now {
     fn of(followed: &FollowedGroups, group: &str) -> Self {
         let all = followed.groups().unwrap_or_default();
-        all.groups
-            .get(group)
-            .map_or_else(Self::default, Self::of_group)
-    }
-
-    fn of_group(group: &ObservedGroup) -> Self {
+        let Some(group) = all.groups.get(group) else {
+            return Self::default();
+        };
         let changing = group.count(UnitStanding::Changing);
         Self {
             shards: group.shards,
