@@ -50,12 +50,9 @@ impl<'a> Trial<'a> {
     }
 
     const fn dispensable(check: &'static str, lost: &'a str) -> Self {
-        let denied = Verdict::Warn;
-        Self {
-            check,
-            lost,
-            denied,
-        }
+        let mut trial = Self::needed(check, lost);
+        trial.denied = Verdict::Warn;
+        trial
     }
 }
 
