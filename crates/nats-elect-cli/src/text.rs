@@ -87,6 +87,11 @@ pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// The same, without milliseconds.
+pub fn to_the_second(ms: u64) -> String {
+    stamp_of(ms).replacen(&format!(".{:03}Z", ms % 1000), "Z", 1)
+}
+
 /// What [`stamp`] writes, for people: `2026-03-01 08:00:00`.
 pub fn clock(stamp: &str) -> String {
     let whole = stamp.split('.').next().unwrap_or(stamp);

@@ -23,7 +23,9 @@ use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
 use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, clock, joined, lasted, ms_of, short, stamp_of, wall_clock};
+use crate::text::{
+    clean, clock, joined, lasted, ms_of, short, stamp_of, to_the_second, wall_clock,
+};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -163,7 +165,7 @@ fn rendered(served: &Served) -> askama::Result<String> {
     };
     let page = Page {
         title: format!("{warning}Leaders of {names}"),
-        now: stamp_of(now_ms - now_ms % 1000).replacen(".000Z", "Z", 1),
+        now: to_the_second(now_ms),
         clock: clock(&stamp_of(now_ms))[11..].to_owned(),
         from: clock(&stamp_of(from_ms)),
         hours: HOURS,
