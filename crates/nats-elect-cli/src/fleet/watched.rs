@@ -272,7 +272,7 @@ impl Watched {
     /// All that is kept of the past. Readers of events were not told what is new in it: they read it
     /// again.
     pub fn remembered(&self, history: Vec<LeaderEvent>) {
-        let kept = Kept::from(history);
+        let kept = Kept(history.into());
         let before = lock(&self.known).history.replace(Ok(kept.clone()));
         if before.and_then(Result::ok).unwrap_or_default() != kept {
             let why = json!({ "reason": "the history was read" });
