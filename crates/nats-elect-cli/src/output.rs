@@ -141,7 +141,7 @@ impl Output {
     }
 
     /// A failure, on stderr: in words, or as one line of JSON.
-    pub fn failure(self, kind: &str, what: &str, advice: Option<&str>) {
+    pub fn failure(self, kind: &impl Serialize, what: &str, advice: Option<&str>) {
         let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
         let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
         let lines: Vec<_> = what.lines().map(clean).collect();
