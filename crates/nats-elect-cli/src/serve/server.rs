@@ -77,7 +77,7 @@ pub async fn run(listener: TcpListener, names: Names, served: Served, limits: Li
     let is_near = listener.local_addr().is_ok_and(|it| it.ip().is_loopback());
     let counts = Arc::clone(&served.counts);
     let gate = Gate {
-        names: (is_near || !names.is_empty()).then_some(names),
+        names: (is_near || !names.0.is_empty()).then_some(names),
         counts: Arc::clone(&counts),
     };
     let routes = routes(gate, served);
