@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use nats_elect::admin::AdminError;
 use nats_elect::lock::lock;
-use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
+use nats_elect::{LeaderEvent, Observed, Observer, RoleChange, WatchStatus};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use crate::exit::{Code, Failure};
 use crate::instances::Candidate;
 use crate::output;
 use crate::past_event::{gap, what};
-use crate::seen::{Seen, name, why_changed};
+use crate::seen::{name, why_changed};
 use crate::text::{clean, clock, ms_of, stamp_of, wall_clock};
 
 /// Changes that are kept.
@@ -136,16 +136,13 @@ impl Watched {
     }
 
     /// All roles, at the time of this call.
-    pub fn roles(&self) -> Vec<Seen> {
-        let observer = self.observer();
-        observer.as_ref().map(Seen::all).unwrap_or_default()
+    pub fn roles(&self) -> BTreeMap<String, Observed> {
+        self.observer().map(|it| it.roles()).unwrap_or_default()
     }
 
     /// A role, at the time of this call.
-    pub fn role(&self, role: &str) -> Option<Seen> {
-        let observed = self.observer()?.role(role)?;
-        let role = role.to_owned();
-        Some(Seen { role, observed })
+    pub fn role(&self, role: &str) -> Option<Observed> {
+        self.observer()?.role(role)
     }
 
     fn observer(&self) -> Option<Observer> {

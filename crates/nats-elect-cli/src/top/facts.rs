@@ -45,7 +45,8 @@ impl Facts {
         self.now_ms = now_ms;
         self.stale = watched.freshness().stale;
         let roles = watched.roles().into_iter();
-        self.roles = roles.map(|it| (it.role.clone(), Role::from(&it))).collect();
+        let roles = roles.map(|(name, seen)| (name.clone(), Role::of(&name, &seen)));
+        self.roles = roles.collect();
     }
 
     /// Looks at what takes time in proportion to all that there is.
