@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     nats_elect::last_will::init();
     #[cfg(unix)]
     if let Some(ended) = exec::processes::inner() {
-        return exit::report_in_time(ended, output::Output::bare(false));
+        return exit::report_in_time(ended, output::Output::default());
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,

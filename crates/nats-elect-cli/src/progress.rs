@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_change_is_told_and_a_line_in_ten_seconds_at_most() {
-        let wait = Wait::new(Output::bare(false));
+        let wait = Wait::new(Output::default());
         let steps = [
             (0, "3"),
             (1, "2"),
