@@ -170,13 +170,9 @@ impl From<&AdminError> for Failure {
             AdminError::Timeout { .. } | AdminError::Unavailable(_) => Code::Unreachable,
             _ => Code::Failed,
         };
-        let failure = Self::new(code, error.to_string());
-        match error {
-            AdminError::TwoBuckets { .. } => failure.advice(
-                "name the domain that is meant with --domain. If both have one domain, the bucket may just have been created anew: try again",
-            ),
-            _ => failure,
-        }
+        let advice = "name the domain that is meant with --domain. If both have one domain, the bucket may just have been created anew: try again";
+        let advice = matches!(error, AdminError::TwoBuckets { .. }).then_some(advice);
+        Self::new(code, error.to_string()).advised(advice)
     }
 }
 

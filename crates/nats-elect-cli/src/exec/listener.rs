@@ -62,17 +62,15 @@ impl Listener {
                 metrics.run_upkeep();
             }
         };
-        let run = move || runtime.block_on(serve);
-        thread::Builder::new()
-            .name("health".into())
-            .spawn(move || {
-                let ended: io::Result<()> = run();
-                if let Err(error) = ended {
-                    tracing::warn!(%error, "health and metrics are not served any more");
-                }
-            })
-            .map(drop)
-            .map_err(failed("no thread to serve health and metrics"))
+        let run = move || {
+            let ended: io::Result<()> = runtime.block_on(serve);
+            if let Err(error) = ended {
+                tracing::warn!(%error, "health and metrics are not served any more");
+            }
+        };
+        let thread = thread::Builder::new().name("health".into()).spawn(run);
+        thread.map_err(failed("no thread to serve health and metrics"))?;
+        Ok(())
     }
 }
 
@@ -102,15 +100,13 @@ impl CommandDown {
     }
 
     /// From now on, until the guard is dropped.
-    pub fn begins(&self) -> impl Drop + use<> {
+    pub fn begins(&self) -> Self {
         self.0.set(1.0);
-        Ends(self.0.clone())
+        Self(self.0.clone())
     }
 }
 
-struct Ends(Gauge);
-
-impl Drop for Ends {
+impl Drop for CommandDown {
     fn drop(&mut self) {
         self.0.set(0.0);
     }
