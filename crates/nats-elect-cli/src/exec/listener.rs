@@ -10,8 +10,8 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use nats_elect::health::HealthServer;
 use nats_elect::limits::failed;
 use nats_elect::{METRICS, Probe};
-use tokio::runtime::Builder;
 
+use crate::connect::runtime;
 use crate::exit::Failure;
 
 /// What sets the address, besides the option. The command does not inherit it: an `exec` below it
@@ -49,8 +49,7 @@ impl Listener {
     /// Answers until this process ends. It does so on a thread of its own: the end of a command may
     /// hold up the first one.
     pub fn answer(self, probe: Probe) -> io::Result<()> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(failed("health and metrics can't be served"))?;
+        let runtime = runtime("health and metrics can't be served")?;
         let Self { socket, metrics } = self;
         let serve = async move {
             let rendered = metrics.clone();
