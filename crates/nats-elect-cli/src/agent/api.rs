@@ -209,11 +209,8 @@ async fn stand(
 ) -> Result<Response, Problem> {
     if agent.stopping.is_cancelled() {
         let detail = "the agent is being stopped: connect to another one";
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "stopping",
-            detail,
-        ));
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail);
+        return Err(problem);
     }
     let config = match agent.roles.get(&role) {
         Some(_) if !bytes.is_empty() => {
@@ -231,13 +228,10 @@ async fn stand(
             config
         }
         None => {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "unknown_role",
-                format!(
-                    "the agent's file has no role {role:?}: add it there, and start the agent again"
-                ),
-            ));
+            let detail = format!(
+                "the agent's file has no role {role:?}: add it there, and start the agent again"
+            );
+            return Err(Problem::new(StatusCode::FORBIDDEN, "unknown_role", detail));
         }
     };
     let attaching = |application: &_| over.add(application);
