@@ -333,10 +333,8 @@ impl Examined<'_> {
     }
 
     fn is_of_role(&self, denied: &Denied) -> bool {
-        denied
-            .subject
-            .split('.')
-            .any(|token| self.roles.names.iter().any(|role| role == token))
+        let mut tokens = denied.subject.split('.');
+        tokens.any(|token| self.roles.names.iter().any(|role| role == token))
     }
 }
 
