@@ -62,6 +62,11 @@ pub fn joined<T: Borrow<str>>(words: impl IntoIterator<Item = T>) -> String {
     words.into_iter().collect::<Vec<_>>().join(", ")
 }
 
+/// `1 role`, `2 roles`.
+pub fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Lines of at most that many characters, but for words that are longer.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::<String>::new();

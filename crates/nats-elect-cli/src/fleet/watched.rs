@@ -224,11 +224,8 @@ impl Watched {
 
     /// How many changes of a role were seen, by cause, since this process began to look.
     pub fn counts(&self, role: &str) -> BTreeMap<&'static str, u64> {
-        lock(&self.known)
-            .counts
-            .get(role)
-            .cloned()
-            .unwrap_or_default()
+        let known = lock(&self.known);
+        known.counts.get(role).cloned().unwrap_or_default()
     }
 
     /// What came of a turn of questions.

@@ -147,12 +147,8 @@ fn of_groups(view: &Watched, bucket: &Of) {
         let members = living(group).filter(|member| !member.cordoned && !member.leaves);
         of.set("election_observed_group_members", count(members.count()));
     }
-    let members = groups
-        .all
-        .groups
-        .values()
-        .flat_map(|it| it.members.values());
-    let leases = members.filter(|it| !it.over);
+    let all = groups.all.groups.values();
+    let leases = all.flat_map(|it| it.members.values().filter(|it| !it.over));
     if let Some(ttl) = leases.filter_map(|member| member.ttl).max() {
         let ttl = ttl.as_secs_f64();
         bucket.set("election_observed_member_lease_ttl_seconds", ttl);

@@ -36,15 +36,11 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (REFERRER_POLICY, "no-referrer"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
+    (RESOURCE_POLICY, "same-origin"),
+    (OPENER_POLICY, "same-origin"),
 ];
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// The connection of a request, which may last.
 #[derive(Clone)]

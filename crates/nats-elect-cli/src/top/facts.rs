@@ -52,10 +52,8 @@ impl Facts {
     /// Looks at what takes time in proportion to all that there is.
     pub fn look_further(&mut self, watched: &Watched) {
         let asked = watched.asked();
-        let answers = asked
-            .reports
-            .iter()
-            .filter_map(|it| it.report.as_ref().ok());
+        let reports = asked.reports.iter();
+        let answers = reports.filter_map(|it| it.report.as_ref().ok());
         let answers: Vec<_> = answers.cloned().collect();
         self.silent = asked.reports.len() - answers.len();
         self.reports = match asked.problem {

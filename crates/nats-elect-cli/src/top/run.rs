@@ -76,11 +76,8 @@ pub async fn once(how: How, output: Output) -> Outcome {
     let mut state = how.state();
     let (watched, finding) = how.begin();
     let known = async {
-        let _ = timeout(
-            how.config.start_timeout + HEARTBEATS,
-            until(|| is_known(&watched)),
-        )
-        .await;
+        let patience = how.config.start_timeout + HEARTBEATS;
+        let _ = timeout(patience, until(|| is_known(&watched))).await;
         let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
     };
     tokio::select! {

@@ -24,7 +24,7 @@ use crate::instances;
 use crate::problem::Problem;
 use crate::seen::{is_known_alive, led_for, state, who, why_nobody};
 use crate::text::{
-    clean, clock, joined, lasted, ms_of, short, stamp_of, to_the_second, wall_clock,
+    clean, clock, counted, joined, lasted, ms_of, short, stamp_of, to_the_second, wall_clock,
 };
 
 /// The time that the timeline shows.
@@ -224,10 +224,8 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         (0, 0) if freshness.stale.is_none() => Some(("good", "●", "All roles are led".to_owned())),
         (_, 0) => None,
         _ => {
-            let text = format!(
-                "Not known to be alive: the leader of {doubtful} of {}",
-                counted(roles.len(), "role")
-            );
+            let all = counted(roles.len(), "role");
+            let text = format!("Not known to be alive: the leader of {doubtful} of {all}");
             Some(("doubtful", "◌", text))
         }
     };
@@ -243,11 +241,8 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         })
         .collect();
     let unled_title = format!("No leader for {unled} of {}", counted(roles.len(), "role"));
-    let unowned_title = format!(
-        "Units without an owner in {} of {}",
-        without_owner.len(),
-        counted(groups.len(), "group")
-    );
+    let (bad, all) = (without_owner.len(), counted(groups.len(), "group"));
+    let unowned_title = format!("Units without an owner in {bad} of {all}");
     let banners = [
         Banner::new("unled", unled_title, without_leader),
         Banner::new("unowned", unowned_title, without_owner),
@@ -271,10 +266,6 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         stale_groups: stale_groups.map(|(since, why)| format!("{}: {why}.", lasted(since))),
         groups,
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How an urgency is shown: its sign, and its class in the style.
@@ -408,18 +399,15 @@ fn with_present(mut marks: Vec<Mark>, seen: &Observed, now_ms: u64) -> Vec<Mark>
     };
     let leader = seen.leader.as_ref();
     let leader = leader.filter(|_| is_known_alive(seen));
-    let leads = leader.map(|leader| leader.instance_id.clone());
+    let leader = leader.map(|leader| leader.instance_id.clone());
     // It may have crashed, which nobody reports; or publish nothing.
-    if marks.last().is_none_or(|mark| mark.leader != leads) {
-        let since = match leads {
+    if marks.last().is_none_or(|mark| mark.leader != leader) {
+        let since = match leader {
             Some(_) => seen.since,
             None => seen.unled,
         };
         let at_ms = ago(since.unwrap_or_default());
-        marks.push(Mark {
-            at_ms,
-            leader: leads,
-        });
+        marks.push(Mark { at_ms, leader });
     }
     marks
 }
