@@ -125,10 +125,8 @@ impl EndLease {
         let answers = join_all(asked).await;
         let noted = answers.iter().any(|it| it.error.is_none());
         let leader = if noted {
-            progress(
-                output,
-                "the instances no longer wait; waiting for the next leader",
-            );
+            let what = "the instances no longer wait; waiting for the next leader";
+            progress(output, what);
             next_leader(admin, role, None, shared.patience()).await
         } else {
             None
