@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::instances::Candidate;
+use crate::text::joined;
 
 /// Names the applications of each role that has several.
 pub fn mixed(found: &[Candidate]) -> Vec<String> {
@@ -26,13 +27,9 @@ pub fn mixed(found: &[Candidate]) -> Vec<String> {
     }
     let words = alike.into_iter().map(|(applications, roles)| {
         let of = applications.iter();
-        let of: Vec<_> = of.map(|(name, id)| format!("{name} ({id})")).collect();
-        let roles: Vec<_> = roles.into_iter().collect();
-        format!(
-            "different applications stand for {}: {}",
-            roles.join(", "),
-            of.join(", ")
-        )
+        let of = joined(of.map(|(name, id)| format!("{name} ({id})")));
+        let roles = joined(roles);
+        format!("different applications stand for {roles}: {of}")
     });
     words.collect()
 }

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::error::Error as _;
 use std::future::Future;
+use std::io;
 use std::time::Duration;
 
 use async_nats::Client;
@@ -17,6 +18,7 @@ use nats_elect::{
     AuthConfig, BucketReview, Denied, Error, ManagerConfig, Observer, ObserverBuilder,
 };
 use nats_elect_signing::TrustingBuilder;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config_file::ConfigFile;
 use crate::context;
@@ -69,11 +71,8 @@ impl Shared {
         tls.cert_file = self.connection.tlscert.clone().or(tls.cert_file.take());
         tls.key_file = self.connection.tlskey.clone().or(tls.key_file.take());
         tls.first |= self.connection.tlsfirst;
-        config.inbox_prefix = self
-            .connection
-            .inbox_prefix
-            .clone()
-            .or(config.inbox_prefix.take());
+        let inbox_prefix = self.connection.inbox_prefix.clone();
+        config.inbox_prefix = inbox_prefix.or(config.inbox_prefix.take());
         if let Some(bucket) = &self.connection.bucket {
             config.bucket.clone_from(bucket);
         }
@@ -280,9 +279,11 @@ pub fn block_on<'a>(command: impl Future<Output = Outcome> + 'a) -> Outcome {
 
 /// It is compiled once, and not for each command.
 fn block_on_any(command: LocalBoxFuture<'_, Outcome>) -> Outcome {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed("the command could not begin"))?
-        .block_on(command)
+    runtime("the command could not begin")?.block_on(command)
+}
+
+/// A runtime on this thread; this is said if there can be none.
+pub fn runtime(otherwise: &'static str) -> io::Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(failed(otherwise))
 }

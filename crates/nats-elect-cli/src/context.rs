@@ -109,11 +109,8 @@ fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
 impl Context {
     fn config(self, name: &str) -> Result<ManagerConfig, Failure> {
         for field in UNKNOWN {
-            if self
-                .others
-                .get(field)
-                .is_some_and(|it| !it.is_null() && it != "")
-            {
+            let value = self.others.get(field);
+            if value.is_some_and(|it| !it.is_null() && it != "") {
                 return Err(Failure::usage(format!(
                     "context {name:?} sets `{field}`, which nats-elect does not know"
                 ))

@@ -8,13 +8,15 @@ use std::{sync::mpsc::channel, thread};
 use nats_elect::admin::{AdminError, ProblemCode};
 use nats_elect::limits::in_words;
 use nats_elect::{ConfigError, Denied, Error, NameError};
+use serde::Serialize;
 
 #[cfg(unix)]
 use crate::logs::LAST;
 use crate::output::Output;
 
 /// What exit codes tell scripts. The help text lists them, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Code {
     /// It failed, for none of the reasons below.
     Failed = 1,
@@ -95,20 +97,7 @@ impl Failure {
 
     /// Tells it on stderr.
     pub fn tell(&self, output: Output) {
-        output.failure(self.code.word(), &self.what, self.advice.as_deref());
-    }
-}
-
-impl Code {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::NotFound => "not_found",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::NotLed => "not_led",
-        }
+        output.failure(&self.code, &self.what, self.advice.as_deref());
     }
 }
 
@@ -181,13 +170,9 @@ impl From<&AdminError> for Failure {
             AdminError::Timeout { .. } | AdminError::Unavailable(_) => Code::Unreachable,
             _ => Code::Failed,
         };
-        let failure = Self::new(code, error.to_string());
-        match error {
-            AdminError::TwoBuckets { .. } => failure.advice(
-                "name the domain that is meant with --domain. If both have one domain, the bucket may just have been created anew: try again",
-            ),
-            _ => failure,
-        }
+        let advice = "name the domain that is meant with --domain. If both have one domain, the bucket may just have been created anew: try again";
+        let advice = matches!(error, AdminError::TwoBuckets { .. }).then_some(advice);
+        Self::new(code, error.to_string()).advised(advice)
     }
 }
 

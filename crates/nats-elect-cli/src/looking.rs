@@ -39,16 +39,15 @@ pub async fn look(
     let mut pause = PAUSES.0;
     let mut has_begun = false;
     loop {
-        let observer = observing(config.clone(), trust.clone());
-        let failure = match observer.start().await {
-            Ok(observer) => {
-                view.observed_by(observer.clone());
-                has_begun = true;
-                pause = PAUSES.0;
-                Box::pin(go_on(&view, &config, observer, interval)).await
-            }
-            Err(error) => error.into(),
+        let looking = async {
+            let builder = observing(config.clone(), trust.clone());
+            let observer = builder.start().await?;
+            view.observed_by(observer.clone());
+            has_begun = true;
+            pause = PAUSES.0;
+            go_on(&view, &config, observer, interval).await
         };
+        let Err(failure) = Box::pin(looking).await;
         if !has_begun && matches!(failure.code, Code::Usage | Code::Refused) {
             return failure;
         }
@@ -65,21 +64,12 @@ pub async fn go_on(
     config: &ManagerConfig,
     observer: Observer,
     interval: Duration,
-) -> Failure {
-    let client = match config.connect("nats-elect").await {
-        Ok(client) => client,
-        Err(error) => return error.into(),
-    };
-    let admin = AdminClient::under(client, &config.bucket, &config.admin.subject_prefix);
-    let admin = match admin {
-        Ok(admin) => admin,
-        Err(error) => return error.into(),
-    };
+) -> Result<Infallible, Failure> {
+    let client = config.connect("nats-elect").await?;
+    let admin = AdminClient::under(client, &config.bucket, &config.admin.subject_prefix)?;
     tokio::select! {
-        () = follow_roles(view, &observer) => {
-            Failure::new(Code::Failed, "the observer has ended")
-        }
-        failure = follow_groups(view, &observer) => failure,
+        () = follow_roles(view, &observer) => Err(Failure::failed("the observer has ended")),
+        ended = follow_groups(view, &observer) => ended,
         never = ask_instances(view, admin, &observer, interval) => match never {},
         never = read_history(view, config) => match never {},
     }
@@ -98,11 +88,8 @@ async fn follow_roles(view: &Watched, observer: &Observer) {
 
 /// Follows the groups, and looks at them now and then: however much changes, it is told once in that
 /// time.
-async fn follow_groups(view: &Watched, observer: &Observer) -> Failure {
-    let followed = match observer.follow_groups() {
-        Ok(followed) => Arc::new(followed),
-        Err(error) => return error.into(),
-    };
+async fn follow_groups(view: &Watched, observer: &Observer) -> Result<Infallible, Failure> {
+    let followed = Arc::new(observer.follow_groups()?);
     followed.wait_until(|it| it.connection().is_current()).await;
     view.groups.followed_by(followed);
     let mut looks = tokio::time::interval(LOOK);

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     nats_elect::last_will::init();
     #[cfg(unix)]
     if let Some(ended) = exec::processes::inner() {
-        return exit::report_in_time(ended, output::Output::bare(false));
+        return exit::report_in_time(ended, output::Output::default());
     }
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
@@ -71,12 +71,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
+    let verbose = cli.shared.display.verbose;
     let _logs = match cli.command.logs() {
-        Some(level) => Some(logs::to_stderr(
-            cli.shared.display.verbose,
-            &level,
-            output.colours(),
-        )?),
+        Some(level) => Some(logs::to_stderr(verbose, &level, output.colours())?),
         None => None,
     };
     for unknown in nats_elect::ManagerConfig::unknown_in_env() {

@@ -29,7 +29,7 @@ pub enum Format {
 
 /// Where and how things are shown. Everything goes through it, so that nothing panics when nobody
 /// reads any more.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Output {
     format: Format,
     colours: bool,
@@ -40,14 +40,6 @@ impl Output {
         Self {
             format,
             colours: !no_color && wanted(io::stdout().is_terminal()),
-        }
-    }
-
-    /// For what is told before the options are known to be right; without colours.
-    pub const fn bare(json: bool) -> Self {
-        Self {
-            format: if json { Format::Json } else { Format::Table },
-            colours: false,
         }
     }
 
@@ -141,7 +133,7 @@ impl Output {
     }
 
     /// A failure, on stderr: in words, or as one line of JSON.
-    pub fn failure(self, kind: &str, what: &str, advice: Option<&str>) {
+    pub fn failure(self, kind: &impl Serialize, what: &str, advice: Option<&str>) {
         let failure = serde_json::json!({ "error": kind, "message": what, "advice": advice });
         let advice = advice.map_or_else(String::new, |advice| format!("\n       {advice}"));
         let lines: Vec<_> = what.lines().map(clean).collect();

@@ -1,8 +1,11 @@
 //! How far a command has come, on stderr, for people. Programs get the result alone.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::fleet::now;
 use crate::output::Output;
 
 /// The pause between two lines about one wait.
@@ -21,14 +24,10 @@ pub struct Wait {
 }
 
 impl Wait {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "for people to read; no lease rests on it"
-    )]
     pub fn new(output: Output) -> Self {
         Self {
             output,
-            begun: Instant::now(),
+            begun: now(),
             told: RefCell::default(),
         }
     }
@@ -59,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_change_is_told_and_a_line_in_ten_seconds_at_most() {
-        let wait = Wait::new(Output::bare(false));
+        let wait = Wait::new(Output::default());
         let steps = [
             (0, "3"),
             (1, "2"),

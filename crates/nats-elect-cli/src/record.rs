@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::exit::Failure;
-use crate::seen::time_of;
 use crate::text::{clean, stamp};
 
 /// Longer values are not shown to people in full, in characters.
@@ -49,7 +48,7 @@ impl Written {
             fields.iter_mut().for_each(mask);
             Self {
                 revision: entry.revision,
-                time: time_of(&entry),
+                time: entry.created.into(),
                 operation,
                 bytes: entry.value.len(),
                 fields,

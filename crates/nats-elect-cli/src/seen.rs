@@ -1,52 +1,20 @@
 //! A role as an observer sees it: in words, and as JSON.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use async_nats::jetstream::kv;
 use comfy_table::{Cell, Color};
 use nats_elect::{ChangeCause, LeaderInfo, Observed, Observer, RoleChange, Standing};
-
-use crate::text::{bar, lasted};
 
 /// How often heartbeats are looked for.
 const LOOK: Duration = Duration::from_millis(25);
 /// How long fencing tokens are waited for once their leaders are known.
 const TOKENS: Duration = Duration::from_millis(500);
 
-/// A role as an observer knows it.
-pub struct Seen {
-    pub role: String,
-    pub observed: Observed,
-}
-
-impl Seen {
-    /// All roles that the observer knows.
-    pub fn all(observer: &Observer) -> Vec<Self> {
-        let roles = observer.roles().into_iter();
-        roles
-            .map(|(role, observed)| Self { role, observed })
-            .collect()
-    }
-
-    /// Its state, as one word.
-    pub fn state(&self) -> Cell {
-        coloured(state(&self.observed))
-    }
-
-    /// Who leads, or why nobody does.
-    pub fn who(&self) -> String {
-        match &self.observed.leader {
-            Some(leader) => name(leader),
-            None => format!("– {}", why_nobody(&self.observed)),
-        }
-    }
-
-    /// How much of the lease is left.
-    pub fn lease(&self) -> String {
-        match (self.observed.remaining, self.observed.ttl) {
-            (Some(left), Some(ttl)) => format!("{} {}", bar(left, ttl, 5), lasted(left)),
-            _ => "–".into(),
-        }
+/// Who leads, or why nobody does.
+pub fn who(seen: &Observed) -> String {
+    match &seen.leader {
+        Some(leader) => name(leader),
+        None => format!("– {}", why_nobody(seen)),
     }
 }
 
@@ -145,10 +113,4 @@ pub fn why_changed(change: &RoleChange) -> &'static str {
         ChangeCause::BucketReplaced => "new bucket",
         other => other.as_str(),
     }
-}
-
-/// When the server stored an entry, by its clock.
-pub fn time_of(entry: &kv::Entry) -> SystemTime {
-    let ns = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
-    SystemTime::UNIX_EPOCH + Duration::from_nanos(ns)
 }

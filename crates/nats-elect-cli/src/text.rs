@@ -1,5 +1,6 @@
 //! How durations, leases, tokens and foreign text are written for people.
 
+use std::borrow::Borrow;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +54,17 @@ pub fn hosts(servers: &[String]) -> String {
         let address = address.rsplit_once("://").map_or(address, |(_, host)| host);
         address.to_owned()
     };
-    servers.iter().map(host).collect::<Vec<_>>().join(", ")
+    joined(servers.iter().map(host))
+}
+
+/// Words with commas between them.
+pub fn joined<T: Borrow<str>>(words: impl IntoIterator<Item = T>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// `1 role`, `2 roles`.
+pub fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Lines of at most that many characters, but for words that are longer.
@@ -81,6 +92,11 @@ pub fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
+/// The same, without milliseconds.
+pub fn to_the_second(ms: u64) -> String {
+    stamp_of(ms).replacen(&format!(".{:03}Z", ms % 1000), "Z", 1)
+}
+
 /// What [`stamp`] writes, for people: `2026-03-01 08:00:00`.
 pub fn clock(stamp: &str) -> String {
     let whole = stamp.split('.').next().unwrap_or(stamp);
@@ -89,17 +105,12 @@ pub fn clock(stamp: &str) -> String {
 
 /// A time in milliseconds since the Unix epoch, as [`stamp`] writes it.
 pub fn stamp_of(ms: u64) -> String {
-    stamp(time_of_ms(ms))
+    // The year 9999 is the last one that can be written.
+    const LAST: u64 = 253_402_300_799_000;
+    stamp(SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST)))
 }
 
 /// A time in milliseconds since the Unix epoch, by somebody's clock.
-pub fn time_of_ms(ms: u64) -> SystemTime {
-    // The year 9999 is the last one that can be written.
-    const LAST: u64 = 253_402_300_799_000;
-    SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST))
-}
-
-/// The same of a time.
 pub fn ms_of(time: SystemTime) -> u64 {
     let ms = time.duration_since(SystemTime::UNIX_EPOCH);
     u64::try_from(ms.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)

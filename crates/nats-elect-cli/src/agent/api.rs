@@ -1,7 +1,7 @@
 //! Requests and answers.
 
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use axum::middleware::{self, Next};
 use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing};
-use futures::Stream;
+use futures::stream::{self, PollNext, select_with_strategy};
+use futures::{Stream, StreamExt};
 use nats_elect::lock::lock;
 use nats_elect::{
-    EndCause, FencingToken, Handoff, LeaderInfo, Overrun, RoleConfig, RoleHandle, RoleManager,
-    RoleStatus, StepDown, Term,
+    EndCause, FencingToken, Handoff, Overrun, RoleConfig, RoleHandle, RoleManager, RoleStatus,
+    StepDown, Term,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -130,7 +131,7 @@ pub struct SteppedDown {
 pub fn router(agent: Agent) -> Router {
     let routes = Router::new()
         .route("/v1", routing::get(instance))
-        .route("/v1/ready", routing::get(ready))
+        .route("/v1/ready", routing::get(is_ready))
         .route("/v1/openapi.json", routing::get(openapi::document))
         .route("/v1/roles", routing::get(roles))
         .route("/v1/roles/{role}", routing::get(role).post(stand))
@@ -183,7 +184,7 @@ async fn instance(State(agent): State<Agent>) -> Json<Instance> {
     })
 }
 
-async fn ready(State(agent): State<Agent>) -> Response {
+async fn is_ready(State(agent): State<Agent>) -> Response {
     let ready = agent.manager().probe().ready().ready;
     (ok_or_unavailable(ready), Json(Ready { ready })).into_response()
 }
@@ -208,11 +209,8 @@ async fn stand(
 ) -> Result<Response, Problem> {
     if agent.stopping.is_cancelled() {
         let detail = "the agent is being stopped: connect to another one";
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "stopping",
-            detail,
-        ));
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail);
+        return Err(problem);
     }
     let config = match agent.roles.get(&role) {
         Some(_) if !bytes.is_empty() => {
@@ -230,13 +228,10 @@ async fn stand(
             config
         }
         None => {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "unknown_role",
-                format!(
-                    "the agent's file has no role {role:?}: add it there, and start the agent again"
-                ),
-            ));
+            let detail = format!(
+                "the agent's file has no role {role:?}: add it there, and start the agent again"
+            );
+            return Err(Problem::new(StatusCode::FORBIDDEN, "unknown_role", detail));
         }
     };
     let attaching = |application: &_| over.add(application);
@@ -281,77 +276,52 @@ pub enum Told {
     },
 }
 
-/// What is told of an application's terms. States that follow one another faster than the
-/// application reads are left out, but never the last one.
-struct Telling {
-    states: watch::Receiver<application::State>,
-    leaders: watch::Receiver<Option<LeaderInfo>>,
-    first: Option<Told>,
-    renew_every: f64,
-}
-
+/// What is told of an application's terms.
 fn stream(
-    application: &Arc<Application>,
+    application: &Application,
     first: Told,
 ) -> impl Stream<Item = Result<sse::Event, axum::Error>> + use<> {
-    let telling = Telling {
-        states: application.states(),
-        leaders: application.leaders(),
-        first: Some(first),
-        renew_every: application.pace().as_secs_f64(),
-    };
-    futures::stream::unfold(telling, async |mut telling| {
-        let (name, told) = telling.next().await?;
-        let event = sse::Event::default().event(name).json_data(told);
-        Some((event, telling))
+    let pace = application.pace();
+    let mut states = application.states();
+    // What was so before this stream began.
+    states.mark_changed();
+    let states = changes(states).filter_map(move |state| ready(event(state, pace)));
+    let leaders = changes(application.leaders()).map(|leader| {
+        let leader = json!(leader);
+        ("leader", Told::Leader { leader })
+    });
+    let later = select_with_strategy(states, leaders, |(): &mut ()| PollNext::Left);
+    let told = stream::iter([("standing", first)]).chain(later);
+    told.map(|(name, told)| sse::Event::default().event(name).json_data(told))
+}
+
+/// Values that follow one another faster than they are read are left out, but never the last one.
+fn changes<T: Clone>(receiver: watch::Receiver<T>) -> impl Stream<Item = T> {
+    stream::unfold(receiver, async |mut receiver| {
+        receiver.changed().await.ok()?;
+        let value = receiver.borrow_and_update().clone();
+        Some((value, receiver))
     })
 }
 
-impl Telling {
-    async fn next(&mut self) -> Option<(&'static str, Told)> {
-        if let Some(first) = self.first.take() {
-            // What was so before this stream began.
-            self.states.mark_changed();
-            return Some(("standing", first));
+fn event(state: application::State, pace: Duration) -> Option<(&'static str, Told)> {
+    use application::State::{Ended, Leading, Standing, WindingDown};
+    let over = |token, cause: EndCause| Told::Over {
+        cause: cause.as_str(),
+        fencing_token: Token(token),
+    };
+    Some(match state {
+        Standing => return None,
+        Leading(token) => {
+            let promoted = Told::Promoted {
+                fencing_token: Token(token),
+                renew_every_seconds: pace.as_secs_f64(),
+            };
+            ("promoted", promoted)
         }
-        loop {
-            tokio::select! {
-                biased;
-                changed = self.states.changed() => {
-                    changed.ok()?;
-                    let state = *self.states.borrow_and_update();
-                    if let Some(event) = self.event(state) {
-                        return Some(event);
-                    }
-                }
-                changed = self.leaders.changed() => {
-                    changed.ok()?;
-                    let leader = json!(*self.leaders.borrow_and_update());
-                    return Some(("leader", Told::Leader { leader }));
-                }
-            }
-        }
-    }
-
-    fn event(&self, state: application::State) -> Option<(&'static str, Told)> {
-        use application::State::{Ended, Leading, Standing, WindingDown};
-        let over = |token, cause: EndCause| Told::Over {
-            cause: cause.as_str(),
-            fencing_token: Token(token),
-        };
-        Some(match state {
-            Standing => return None,
-            Leading(token) => {
-                let promoted = Told::Promoted {
-                    fencing_token: Token(token),
-                    renew_every_seconds: self.renew_every,
-                };
-                ("promoted", promoted)
-            }
-            WindingDown(token, cause) => ("wind_down", over(token, cause)),
-            Ended(token, cause) => ("ended", over(token, cause)),
-        })
-    }
+        WindingDown(token, cause) => ("wind_down", over(token, cause)),
+        Ended(token, cause) => ("ended", over(token, cause)),
+    })
 }
 
 pub type OfTerm = Path<(String, FencingToken)>;

@@ -114,9 +114,8 @@ impl Attached {
         began: oneshot::Sender<Result<(), Error>>,
     ) {
         let role = &application.role;
-        let added = self
-            .manager
-            .add_role(role, config, Arc::clone(&application));
+        let handler = Arc::clone(&application);
+        let added = self.manager.add_role(role, config, handler);
         match added.await {
             Ok(handle) => {
                 let _ = began.send(Ok(()));

@@ -86,11 +86,8 @@ async fn read(
 ) -> Result<Response, Problem> {
     let entry = store(&agent, &role, token)?.get(&key).await?;
     let entry = entry.ok_or_else(|| {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "no_such_key",
-            format!("{key:?} is missing"),
-        )
+        let detail = format!("{key:?} is missing");
+        Problem::new(StatusCode::NOT_FOUND, "no_such_key", detail)
     })?;
     let headers = [
         (header::ETAG, format!("\"{}\"", entry.revision)),

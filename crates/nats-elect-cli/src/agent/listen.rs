@@ -7,9 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::str::FromStr;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::{Extension, Router};
@@ -19,8 +17,8 @@ use nats_elect::health::connections;
 use rustix::event::PollFlags;
 use rustix::fs::Mode;
 use rustix::process::umask;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use super::api::OverConnection;
@@ -114,12 +112,12 @@ impl Listener {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let end = stream.as_fd().try_clone_to_owned()?;
-                Connection(Box::pin(stream), Some(end))
+                Connection(Either::Left(stream), Some(end))
             }
             Self::Loopback(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Connection(Box::pin(stream), None)
+                Connection(Either::Right(stream), None)
             }
         };
         Ok(connection)
@@ -134,13 +132,9 @@ impl Drop for Listener {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send {}
-impl Stream for UnixStream {}
-impl Stream for TcpStream {}
-
 /// A connection. That of a Unix socket has a second handle, which outlives the server's use of the
 /// first: the kernel tells by it whether the other end is closed.
-struct Connection(Pin<Box<dyn Stream>>, Option<OwnedFd>);
+struct Connection(Either<UnixStream, TcpStream>, Option<OwnedFd>);
 
 /// Serves connections until `end`. Those that are open then go on.
 pub async fn serve(listener: Listener, router: Router, end: CancellationToken) {
@@ -154,8 +148,10 @@ async fn converse(Connection(stream, end): Connection, router: Router) {
     let over = OverConnection::default();
     let _ended = Ended(over.clone(), end);
     let service = TowerToHyperService::new(router.layer(Extension(over)));
-    let served = connections::http(PATIENCE).serve_connection(TokioIo::new(Held(stream)), service);
-    if let Err(error) = served.await {
+    let served = connections::http(PATIENCE).serve_connection(TokioIo::new(stream), service);
+    // The server closes nothing: while the stream is open, the kernel can be asked about its other
+    // end.
+    if let Err(error) = served.without_shutdown().await {
         tracing::debug!(%error, "a connection ended");
     }
 }
@@ -184,36 +180,4 @@ impl Drop for Ended {
 /// acts on its promise: `ss -K`, a firewall, a proxy.
 fn is_closed(end: &OwnedFd) -> bool {
     other_end(end).contains(PollFlags::HUP)
-}
-
-/// A stream that the server can't close: while it is open, the kernel can be asked about its other
-/// end.
-struct Held(Pin<Box<dyn Stream>>);
-
-impl AsyncRead for Held {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Held {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.0.as_mut().poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }

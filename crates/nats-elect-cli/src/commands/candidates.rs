@@ -17,7 +17,7 @@ use crate::instances::{Candidate, Whose, asked};
 use crate::options::Shared;
 use crate::output::Output;
 use crate::roles::{Roles, is_pattern};
-use crate::text::{ago, lasted};
+use crate::text::{ago, joined, lasted};
 
 const LAYOUT: Layout = Layout {
     all: "INSTANCE ROLE STATE PRIORITY HEALTH NATS UP VERSION INCARNATION",
@@ -134,36 +134,34 @@ impl Candidate {
     }
 
     fn rows(&self) -> Vec<Vec<Cell>> {
-        let row = |role: &str, state: Cell, of_role: [Cell; 3], uptime: String| {
-            let mut row = vec![Cell::new(self.name()), Cell::new(role), state];
-            row.extend(of_role);
-            row.extend([
-                Cell::new(uptime),
+        let none = || Cell::new("–");
+        let report = self.report.as_ref().ok();
+        let row = |role: &str, [state, priority, health, nats]: [Cell; 4]| {
+            vec![
+                Cell::new(self.name()),
+                Cell::new(role),
+                state,
+                priority,
+                health,
+                nats,
+                report.map_or_else(none, |it| Cell::new(lasted(it.uptime))),
                 Cell::new(&self.instance.version),
                 Cell::new(self.instance.incarnation),
-            ]);
-            row
+            ]
         };
-        let none = || Cell::new("–");
-        let Ok(report) = &self.report else {
+        let Some(report) = report else {
             let state = Cell::new("no answer").fg(Color::Red);
-            return vec![row("–", state, [none(), none(), none()], "–".into())];
+            return vec![row("–", [state, none(), none(), none()])];
         };
-        let uptime = lasted(report.uptime);
         if report.roles.is_empty() {
-            return vec![row("(no roles)", none(), [none(), none(), none()], uptime)];
+            return vec![row("(no roles)", [none(), none(), none(), none()])];
         }
-        let roles = report.roles.iter();
-        let of_role = |(name, role): (&String, &RoleReport)| {
-            let connection = role.connection.map_or("?", |it| it.as_str());
-            let cells = [
-                Cell::new(role.priority),
-                health(role),
-                Cell::new(connection),
-            ];
-            row(name, state(role), cells, uptime.clone())
-        };
-        roles.map(of_role).collect()
+        let roles = report.roles.iter().map(|(name, role)| {
+            let nats = Cell::new(role.connection.map_or("?", |it| it.as_str()));
+            let cells = [state(role), Cell::new(role.priority), health(role), nats];
+            row(name, cells)
+        });
+        roles.collect()
     }
 
     /// What does not fit into the table.
@@ -179,11 +177,9 @@ impl Candidate {
         };
         let mut remarks = Vec::new();
         if !report.meta.is_empty() {
-            let facts = report
-                .meta
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"));
-            remarks.push(format!("{name}: {}", facts.collect::<Vec<_>>().join(", ")));
+            let facts = report.meta.iter();
+            let facts = joined(facts.map(|(key, value)| format!("{key}={value}")));
+            remarks.push(format!("{name}: {facts}"));
         }
         if let Some(trouble) = &report.trouble {
             remarks.push(format!("{name} can't use its bucket: {trouble}"));
@@ -232,11 +228,9 @@ impl Candidate {
 pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
     LAYOUT.show(found.iter().flat_map(Candidate::rows), output)?;
     let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
-    let doubles: BTreeMap<_, _> = found
-        .iter()
-        .filter(|one| one.namesakes > 1)
-        .map(|one| (&one.instance.instance_id, one.namesakes))
-        .collect();
+    let doubles = found.iter().filter(|one| one.namesakes > 1);
+    let doubles = doubles.map(|one| (&one.instance.instance_id, one.namesakes));
+    let doubles: BTreeMap<_, _> = doubles.collect();
     if !remarks.is_empty() || !doubles.is_empty() {
         output.line("")?;
     }

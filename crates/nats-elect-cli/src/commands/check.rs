@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::config_file::Source;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::text::joined;
 
 /// Check a configuration, and show its effective settings
 ///
@@ -168,9 +169,8 @@ impl Report {
             output.line(format!("  drift margin {}", exact(role.drift_margin)))?;
             let mut table = output.table(["  after", "without a leader", ""]);
             for failover in &role.failover {
-                let time = failover
-                    .at_most
-                    .map_or_else(String::new, |time| format!("at most {}", rounded_up(time)));
+                let time = failover.at_most.map(rounded_up);
+                let time = time.map_or_else(String::new, |it| format!("at most {it}"));
                 table.add_row([format!("  {}", failover.event), time, failover.what.clone()]);
             }
             output.show(&table)?;
@@ -199,15 +199,11 @@ fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {
     let claim = settings.worst_case_failover();
     let ends = settings.ttl.saturating_sub(settings.drift_margin());
     let winds_down = ends.saturating_sub(settings.stop_budget);
-    let stops = settings
-        .grace
-        .map_or(winds_down, |grace| grace.min(winds_down));
+    let stops = settings.grace.map_or(winds_down, |it| it.min(winds_down));
     let budget = settings.stop_budget;
     let health = &settings.health;
-    let unhealthy = health
-        .interval
-        .saturating_mul(health.max_consecutive_failures)
-        + health.timeout;
+    let checks = health.max_consecutive_failures;
+    let unhealthy = health.interval.saturating_mul(checks) + health.timeout;
     let event = |event, at_most: Option<Duration>, what: String| Failover {
         event,
         at_most,
@@ -252,10 +248,7 @@ fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {
         event(
             "unhealthy",
             Some(unhealthy + budget),
-            format!(
-                "until {} checks have failed, then like a step-down",
-                health.max_consecutive_failures
-            ),
+            format!("until {checks} checks have failed, then like a step-down"),
         ),
         event(
             "NATS node lost",
@@ -304,14 +297,8 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
         }
         Value::String(text) => rows.push((path.to_owned(), text.clone())),
         Value::Array(items) => {
-            let items: Vec<_> = items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect();
-            rows.push((path.to_owned(), items.join(", ")));
+            let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+            rows.push((path.to_owned(), joined(items.iter().map(text))));
         }
         other => rows.push((path.to_owned(), other.to_string())),
     }

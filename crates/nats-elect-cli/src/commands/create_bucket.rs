@@ -69,10 +69,8 @@ impl CreateBucket {
         // It makes the stream of the history also for a bucket that is there.
         let made = make(config.clone()).await;
         if exists {
-            findings.skipped(
-                "created",
-                format!("bucket {name:?} exists already; unchanged"),
-            );
+            let found = format!("bucket {name:?} exists already; unchanged");
+            findings.skipped("created", found);
         } else {
             made?;
             findings.ok("created", format!("bucket {name:?}"));

@@ -68,12 +68,8 @@ pub struct Doctor {
     groups: Vec<GroupName>,
 
     /// The kind of user whose permissions are tried
-    #[arg(
-        long = "as",
-        value_name = "PART",
-        value_enum,
-        default_value = "candidate"
-    )]
+    #[arg(long = "as", value_name = "PART", value_enum)]
+    #[arg(default_value = "candidate")]
     part: Part,
 
     /// Count warnings as failures
@@ -141,12 +137,9 @@ impl Doctor {
         if times.is_empty() {
             let mut config = RoleConfig::default();
             config.ttl = self.ttl.unwrap_or(config.ttl);
-            let role = match self.ttl {
-                Some(_) => "a role with that ttl".to_owned(),
-                None => "a role by default".to_owned(),
-            };
+            let named = |_| "a role with that ttl";
             times.push(Times {
-                role,
+                role: self.ttl.map_or("a role by default", named).to_owned(),
                 settings: config.settings()?,
             });
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use futures::future::join_all;
 use nats_elect::admin::{AdminClient, AdminError, Instance, ProblemCode};
-use nats_elect::duration::seconds;
+use nats_elect::duration::seconds::Seconds;
 use nats_elect::{RoleName, RoleState};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::confirm::{can_be_confirmed, confirm};
 use crate::exit::{Failure, Outcome};
@@ -60,24 +60,9 @@ pub struct EndLease {
     force: bool,
 }
 
-/// The message under the role's key. Revision 0 stands for a missing one: then the instances wait
-/// for the last lease that they saw.
-#[derive(Default, Serialize)]
-struct Holding {
-    revision: u64,
-    #[serde(skip)]
-    title: Option<String>,
-    written_at: Option<String>,
-    /// By the record; nothing if it does not tell.
-    #[serde(rename = "instance_id")]
-    id: Option<String>,
-    incarnation: Option<String>,
-    #[serde(rename = "ttl_seconds", with = "seconds::option")]
-    ttl: Option<Duration>,
-    /// How long those may still wait who saw it when it was written.
-    #[serde(rename = "remaining_seconds", with = "seconds::option")]
-    left: Option<Duration>,
-}
+/// The message under the role's key. If it is missing, the instances wait for the last lease that
+/// they saw.
+struct Holding(Option<Written>);
 
 /// What an instance made of the request.
 #[derive(Serialize)]
@@ -96,8 +81,7 @@ impl EndLease {
             "--yes ends it without a confirmation: use it only if the holder of the lease is certainly gone",
         )?;
         let read = async |bucket| Written::read(&bucket, self.role.as_str()).await;
-        let written = shared.in_bucket(read).await?;
-        let holding = Holding::of(written.as_ref());
+        let holding = Holding(shared.in_bucket(read).await?);
         let acting = async |admin: AdminClient| self.act(&admin, &holding, shared, output).await;
         operating(&shared.config()?, Whose::Read, acting).await
     }
@@ -110,6 +94,7 @@ impl EndLease {
         output: Output,
     ) -> Outcome {
         let role = self.role.as_str();
+        let mut told = holding.told();
         progress(output, "asking the instances for their status");
         let members = members(admin, role, shared.patience()).await?;
         if members.is_empty() {
@@ -125,7 +110,8 @@ impl EndLease {
             self.check(&members)?;
         }
         if !self.yes {
-            let holder = holding.id.as_deref().unwrap_or("its writer");
+            let holder = holding.0.as_ref().and_then(Written::id);
+            let holder = holder.as_deref().unwrap_or("its writer");
             confirm(&format!(
                 "Is {holder} certainly gone? If it lives, there will be two leaders. End its lease?"
             ))
@@ -133,22 +119,19 @@ impl EndLease {
         }
         let asked = members.into_iter().map(async |member| {
             let instance = member.instance;
-            let ended = admin.end_lease(&instance, role, holding.revision).await;
+            let ended = admin.end_lease(&instance, role, holding.revision()).await;
             Answered::of(instance, ended.err())
         });
         let answers = join_all(asked).await;
         let noted = answers.iter().any(|it| it.error.is_none());
         let leader = if noted {
-            progress(
-                output,
-                "the instances no longer wait; waiting for the next leader",
-            );
+            let what = "the instances no longer wait; waiting for the next leader";
+            progress(output, what);
             next_leader(admin, role, None, shared.patience()).await
         } else {
             None
         };
         let next = noted.then(|| next_words(role, leader.as_ref()));
-        let mut told = json!(holding);
         told["role"] = json!(role);
         told["answers"] = json!(answers);
         told["leader"] = json!(leader);
@@ -179,44 +162,53 @@ impl EndLease {
 }
 
 impl Holding {
-    fn of(written: Option<&Written>) -> Self {
-        let Some(written) = written else {
-            return Self::default();
-        };
+    /// 0 stands for a missing message.
+    fn revision(&self) -> u64 {
+        self.0.as_ref().map_or(0, |it| it.revision)
+    }
+
+    /// The lease, if the record tells it; and how long those may still wait who saw it when it was
+    /// written.
+    fn lease(&self) -> Option<(Duration, Duration)> {
+        let written = self.0.as_ref()?;
         let age = wall_clock().duration_since(written.time);
-        let (age, ttl) = (age.unwrap_or_default(), written.ttl());
-        Self {
-            revision: written.revision,
-            title: Some(written.title()),
-            written_at: Some(stamp(written.time)),
-            id: written.id(),
-            incarnation: written.text("incarnation"),
-            ttl,
-            left: ttl.map(|ttl| ttl.saturating_sub(age)),
-        }
+        let ttl = written.ttl()?;
+        Some((ttl, ttl.saturating_sub(age.unwrap_or_default())))
+    }
+
+    fn told(&self) -> Value {
+        let (written, (ttl, left)) = (self.0.as_ref(), self.lease().unzip());
+        json!({
+            "revision": self.revision(),
+            "written_at": written.map(|it| stamp(it.time)),
+            "instance_id": written.and_then(Written::id),
+            "incarnation": written.and_then(|it| it.text("incarnation")),
+            "ttl_seconds": ttl.map(Seconds),
+            "remaining_seconds": left.map(Seconds),
+        })
     }
 
     fn words(&self, role: &str) -> Vec<String> {
-        let Some(title) = &self.title else {
+        let Some(written) = &self.0 else {
             return vec![format!(
                 "{role}: its key is missing; candidates wait for the last lease that they saw"
             )];
         };
-        let holder = match (&self.id, &self.incarnation) {
+        let holder = match (written.id(), written.text("incarnation")) {
             (Some(id), Some(incarnation)) => format!("{id:?}, incarnation {incarnation}"),
             (Some(id), None) => format!("{id:?}, by a record without an incarnation"),
             (None, _) => "an unknown instance".into(),
         };
-        let wait = match (self.ttl, self.left) {
-            (Some(ttl), Some(left)) => format!(
+        let wait = match self.lease() {
+            Some((ttl, left)) => format!(
                 "{}, by its ttl_ms; candidates that saw it arrive wait for another {} at most, others for longer",
                 lasted(ttl),
                 lasted(left)
             ),
-            _ => "not stated; candidates wait for the last lease that they saw".into(),
+            None => "not stated; candidates wait for the last lease that they saw".into(),
         };
         vec![
-            format!("{role}: {title}"),
+            format!("{role}: {}", written.title()),
             format!("  held by  {holder}"),
             format!("  lease    {wait}"),
         ]

@@ -31,6 +31,7 @@ use crate::exec::{Instant, killing, report};
 use crate::exit::{Code, Failure, Outcome};
 use crate::instance_options::InstanceOptions;
 use crate::options::{Shared, duration};
+use crate::text::joined;
 use configuration::{Role, signal, takeover};
 
 /// A command that ended so shortly before a signal has heard it first, from a supervisor that
@@ -89,12 +90,8 @@ Examples:
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role
-    #[arg(
-        short,
-        long = "role",
-        value_name = "ROLE",
-        required_unless_present = "config"
-    )]
+    #[arg(short, long = "role", value_name = "ROLE")]
+    #[arg(required_unless_present = "config")]
     roles: Vec<String>,
 
     #[command(flatten)]
@@ -340,8 +337,7 @@ impl Exec {
             let leader = crate::seen::name(&status.leader?);
             Some(format!("{leader} leads {role}"))
         });
-        let leaders: Vec<_> = leaders.collect();
-        let what = format!("{what}: {}", leaders.join(", "));
+        let what = format!("{what}: {}", joined(leaders));
         Failure::new(Code::NotLed, what.trim_end_matches(": "))
     }
 }

@@ -10,7 +10,7 @@ use crate::fleet::Event;
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::past_event::{gap, past_events, what};
-use crate::text::{ms_of, stamp_of, wall_clock};
+use crate::text::{ms_of, stamp_of, to_the_second, wall_clock};
 
 const LAYOUT: Layout = Layout {
     all: "WHEN ROLE INSTANCE WHAT GAP FENCING TERM",
@@ -89,6 +89,7 @@ pub fn show(events: &[LeaderEvent], output: Output) -> std::io::Result<()> {
             }
             _ => String::new(),
         };
+        // Milliseconds are for programs: two clocks differ by more.
         let when = if output.is_wide() {
             stamp_of(event.at_ms)
         } else {
@@ -105,11 +106,6 @@ pub fn show(events: &[LeaderEvent], output: Output) -> std::io::Result<()> {
         ]
     });
     LAYOUT.show(rows, output)
-}
-
-/// Milliseconds are for programs: two clocks differ by more.
-fn to_the_second(ms: u64) -> String {
-    stamp_of(ms).replacen(&format!(".{:03}Z", ms % 1000), "Z", 1)
 }
 
 /// A time, or how long ago it was, in milliseconds since the Unix epoch.

@@ -1,7 +1,7 @@
 //! `inspect`: everything about one role.
 
 use clap::Args;
-use nats_elect::{LeaderEvent, RoleName};
+use nats_elect::{LeaderEvent, Observed, RoleName};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::past_event::past_events;
 use crate::record::Written;
-use crate::seen::{Seen, confirmed, led_for, state, why_nobody};
+use crate::seen::{confirmed, led_for, state, who, why_nobody};
 use crate::text::{ago, bar, lasted, row, stamp};
 use crate::trust::Trust;
 
@@ -58,7 +58,8 @@ pub struct Inspect {
 /// What was found out.
 struct Findings {
     bucket: String,
-    seen: Seen,
+    role: String,
+    seen: Observed,
     record: Option<Written>,
     fence: Option<Written>,
     /// Whether keys were named to check the record's signature with.
@@ -100,10 +101,8 @@ impl Inspect {
         }
         let findings = Findings {
             bucket: shared.config()?.bucket,
-            seen: Seen {
-                role: role.to_owned(),
-                observed: seen,
-            },
+            role: role.to_owned(),
+            seen,
             checks_signatures: self.trust.is_given(),
             record,
             fence,
@@ -122,7 +121,7 @@ impl Inspect {
 impl Findings {
     /// The same for programs.
     fn told(&self) -> Value {
-        let mut told = json!(Role::from(&self.seen));
+        let mut told = json!(Role::of(&self.role, &self.seen));
         told["bucket"] = json!(self.bucket);
         told["record"] = json!(self.record);
         told["fence"] = json!(self.fence);
@@ -141,7 +140,7 @@ impl Findings {
     fn signature(&self) -> Signature<'_> {
         let fields = self.record.as_ref().and_then(|it| it.fields.as_ref());
         let has_proof = fields.is_some_and(|it| it.get("proof").is_some_and(Value::is_string));
-        let seen = &self.seen.observed;
+        let seen = &self.seen;
         let signer = seen.leader.as_ref().and_then(|it| it.signer.as_deref());
         let (state, why) = match (has_proof, self.checks_signatures, signer) {
             (false, ..) => ("none", None),
@@ -156,7 +155,7 @@ impl Findings {
     }
 
     fn show(&self, output: Output) -> std::io::Result<()> {
-        output.line(format!("role {}, bucket {}", self.seen.role, self.bucket))?;
+        output.line(format!("role {}, bucket {}", self.role, self.bucket))?;
         let rows = self.leader().into_iter().chain(self.lease());
         for line in rows {
             output.line(line)?;
@@ -192,14 +191,14 @@ impl Findings {
     }
 
     fn leader(&self) -> Vec<String> {
-        let seen = &self.seen.observed;
+        let seen = &self.seen;
         let Some(leader) = &seen.leader else {
             let nobody = format!("nobody, {}: {}", state(seen), why_nobody(seen));
             let last = seen.last_leader.as_ref();
             let last = last.map(|last| row("last leader", &crate::seen::name(last)));
             return [row("leader", &nobody)].into_iter().chain(last).collect();
         };
-        let who = format!("{} ({})", self.seen.who(), state(seen));
+        let who = format!("{} ({})", who(seen), state(seen));
         let mut rows = vec![row("leader", &who)];
         if let Some(incarnation) = leader.incarnation {
             rows.push(row("incarnation", &incarnation.to_string()));
@@ -209,10 +208,8 @@ impl Findings {
             rows.push(row("since", &since));
         }
         let token = seen.fencing_token.map(|token| token.to_string());
-        rows.push(row(
-            "fencing token",
-            token.as_deref().unwrap_or("not known"),
-        ));
+        let token = token.as_deref().unwrap_or("not known");
+        rows.push(row("fencing token", token));
         rows.push(row("priority", &leader.priority.to_string()));
         let meta = leader.meta.iter();
         rows.extend(meta.map(|(name, value)| row(&format!("meta.{name}"), value)));
@@ -229,7 +226,7 @@ impl Findings {
     }
 
     fn lease(&self) -> Option<String> {
-        let seen = &self.seen.observed;
+        let seen = &self.seen;
         let (left, ttl) = seen.remaining.zip(seen.ttl)?;
         let (bar, left, ttl) = (bar(left, ttl, 10), lasted(left), lasted(ttl));
         Some(row("lease", &format!("{bar} {left} of {ttl} left")))

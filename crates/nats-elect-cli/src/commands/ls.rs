@@ -1,16 +1,18 @@
 //! `ls`: who leads what.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
-use nats_elect::Standing;
+use nats_elect::{Observed, Standing};
 
 use crate::columns::Layout;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::fleet::Role;
 use crate::options::{Heartbeats, Shared};
 use crate::output::Output;
 use crate::roles::Roles;
-use crate::seen::{Seen, confirmed, led_for};
-use crate::text::{lasted, stamp};
+use crate::seen::{coloured, confirmed, led_for, state, who};
+use crate::text::{bar, lasted, stamp};
 use crate::trust::Trust;
 
 const LAYOUT: Layout = Layout {
@@ -73,12 +75,12 @@ impl Ls {
         let roles = Roles::of(&self.roles);
         let observer = shared.observer(roles.names(), &self.trust, false).await?;
         confirmed(&observer, self.heartbeats.wait).await;
-        let mut seen = Seen::all(&observer);
+        let mut seen = observer.roles();
         let is_empty = seen.is_empty();
-        seen.retain(|one| roles.has(&one.role));
+        seen.retain(|role, _| roles.has(role));
         if output.is_data() {
-            for seen in &seen {
-                output.data(&Role::from(seen))?;
+            for (role, seen) in &seen {
+                output.data(&Role::of(role, seen))?;
             }
         } else if is_empty {
             let name = shared.config()?.bucket;
@@ -88,34 +90,34 @@ impl Ls {
         } else if !seen.is_empty() {
             table(&seen, output)?;
         }
-        let is_unled = |seen: &&Seen| seen.observed.standing != Standing::Led;
-        let mut unled: Vec<_> = seen.iter().filter(is_unled).map(|one| &*one.role).collect();
-        let known: Vec<_> = seen.iter().map(|one| &*one.role).collect();
+        let is_unled = |it: &Observed| it.standing != Standing::Led;
+        let unled = seen.iter().filter(|(_, it)| is_unled(it));
+        let mut unled: Vec<_> = unled.map(|(role, _)| role.as_str()).collect();
+        let known: Vec<_> = seen.keys().map(String::as_str).collect();
         unled.extend(roles.missing(&known));
         if self.roles.is_empty() || unled.is_empty() {
             return Ok(0);
         }
-        Err(Failure::new(
-            Code::NotFound,
-            format!("without a leader: {}", unled.join(", ")),
-        ))
+        let what = format!("without a leader: {}", unled.join(", "));
+        Err(Failure::not_found(what))
     }
 }
 
-fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
+fn table(seen: &BTreeMap<String, Observed>, output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
-    let rows = seen.iter().map(|one| {
-        let observed = &one.observed;
+    let rows = seen.iter().map(|(role, observed)| {
         let led_for = led_for(observed).map(lasted);
         let token = observed.fencing_token.map(|it| output.token(it));
+        let lease = observed.remaining.zip(observed.ttl);
+        let lease = lease.map(|(left, ttl)| format!("{} {}", bar(left, ttl, 5), lasted(left)));
         let revision = observed.revision.map(|revision| revision.to_string());
         let priority = observed.leader.as_ref().map(|it| it.priority.to_string());
         vec![
-            output.name(&one.role).into(),
-            one.state(),
-            output.name(&one.who()).into(),
+            output.name(role).into(),
+            coloured(state(observed)),
+            output.name(&who(observed)).into(),
             led_for.unwrap_or_else(none).into(),
-            one.lease().into(),
+            lease.unwrap_or_else(none).into(),
             token.unwrap_or_else(none).into(),
             revision.unwrap_or_else(none).into(),
             priority.unwrap_or_else(none).into(),
@@ -123,8 +125,10 @@ fn table(seen: &[Seen], output: Output) -> std::io::Result<()> {
         ]
     });
     LAYOUT.show(rows, output)?;
-    let unproven = |one: &&Seen| one.observed.leader.is_some() && !one.observed.confirmed;
-    let unproven = seen.iter().filter(unproven).count();
+    let unproven = seen
+        .values()
+        .filter(|it| it.leader.is_some() && !it.confirmed);
+    let unproven = unproven.count();
     if unproven > 0 {
         output.note("");
         output.note(&format!(

@@ -97,20 +97,13 @@ impl Retire {
         }
         if !self.yes {
             let data = if self.data { " and its data" } else { "" };
-            confirm(&format!(
-                "Is {} used by no program any more? Remove it{data}?",
-                self.role
-            ))
-            .await?;
+            let role = &self.role;
+            let question = format!("Is {role} used by no program any more? Remove it{data}?");
+            confirm(&question).await?;
         }
         let lease = found.lease();
-        progress(
-            output,
-            &format!(
-                "waiting {}, the lease of the last leader; until then nothing is removed",
-                lasted(lease)
-            ),
-        );
+        let what = "the lease of the last leader; until then nothing is removed";
+        progress(output, &format!("waiting {}, {what}", lasted(lease)));
         tokio::time::sleep(lease).await;
         self.refuse_if_used(shared).await?;
         let stage = Cell::new("nothing was removed");
@@ -149,18 +142,14 @@ impl Retire {
         let Some(member) = members.first() else {
             return Ok(());
         };
-        let who = &member.instance;
+        let (who, role) = (&member.instance, &self.role);
         Err(match &member.report {
-            Ok(_) => Failure::refused(format!(
-                "{who} takes part in the election of {:?}",
-                self.role
-            ))
+            Ok(_) => Failure::refused(format!("{who} takes part in the election of {role:?}"))
             .advice(
                 "nothing was done. Take the role out of the configuration of all instances first",
             ),
             Err(error) => Failure::refused(format!(
-                "{who} runs, but does not report whether it uses {:?}: {error}",
-                self.role
+                "{who} runs, but does not report whether it uses {role:?}: {error}"
             ))
             .advice("nothing was done. `nats-elect candidates` shows the instances"),
         })
@@ -203,7 +192,11 @@ impl Retire {
     ) -> Result<u64, Failure> {
         let role = self.role.as_str();
         let (record, fence) = Written::of_role(bucket, role).await?;
-        found.require_same(self, record.as_ref(), fence.as_ref())?;
+        let message = |it: &Option<Written>| it.as_ref().map(|it| (it.revision, it.time));
+        let stood = (message(&found.record), message(&found.fence));
+        if (message(&record), message(&fence)) != stood {
+            return Err(self.in_use(record.as_ref()));
+        }
         // It guards nothing any more. So this shows whether the user may purge at all.
         purge(bucket, &format!("_guard.{role}"), found.last_sequence).await?;
         // Only this proves that nobody has written: a read may be stale. Watches show it, too.
@@ -267,23 +260,6 @@ impl Found {
             last_sequence: info.state.last_sequence,
             max_age: (!max_age.is_zero()).then_some(max_age),
         })
-    }
-
-    /// Fails if the same messages do not stand there any more.
-    fn require_same(
-        &self,
-        retire: &Retire,
-        record: Option<&Written>,
-        fence: Option<&Written>,
-    ) -> Result<(), Failure> {
-        let message = |written: Option<&Written>| Some((written?.revision, written?.time));
-        let is_same = message(record) == message(self.record.as_ref())
-            && message(fence) == message(self.fence.as_ref());
-        if is_same {
-            Ok(())
-        } else {
-            Err(retire.in_use(record))
-        }
     }
 
     /// The longest lease that may last, whoever has it.

@@ -13,6 +13,7 @@ use super::records::Left;
 use crate::applications::mixed;
 use crate::exit::Failure;
 use crate::instances::{Candidate, Whose, asked};
+use crate::text::joined;
 
 const CHECK: &str = "instances";
 
@@ -76,10 +77,8 @@ fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
     let mut by_id = BTreeMap::<_, Vec<_>>::new();
     let mut versions = BTreeSet::new();
     for instance in found.iter().map(|it| &it.instance) {
-        by_id
-            .entry(&instance.instance_id)
-            .or_default()
-            .push(instance.incarnation.to_string());
+        let of_id = by_id.entry(&instance.instance_id).or_default();
+        of_id.push(instance.incarnation.to_string());
         versions.insert(instance.version.as_str());
     }
     for (id, incarnations) in by_id.iter().filter(|(_, all)| all.len() > 1) {
@@ -90,10 +89,9 @@ fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
         );
     }
     if versions.len() > 1 {
-        let versions: Vec<_> = versions.into_iter().collect();
         findings.warn(
             CHECK,
-            format!("they run different versions: {}", versions.join(", ")),
+            format!("they run different versions: {}", joined(versions)),
             "that is fine during an upgrade; then run one version",
         );
     } else if let Some(version) = versions.first() {

@@ -1,7 +1,7 @@
 //! How long NATS takes to answer, against what roles are configured to; and which failures their
 //! times survive.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nats_elect::duration::{exact, rounded_down, rounded_up};
 use serde_json::json;
@@ -9,6 +9,7 @@ use serde_json::json;
 use super::bucket::Found;
 use super::examined::Times;
 use super::findings::Findings;
+use crate::fleet::now;
 use crate::line::{Answer, Line};
 use crate::text::lasted;
 
@@ -73,16 +74,12 @@ pub async fn round_trips(
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what is measured is for people; no lease rests on it"
-)]
 async fn measure(line: &Line, bucket: &str, written: Option<&str>) -> Option<Vec<Duration>> {
     let read = format!("$JS.API.STREAM.MSG.GET.KV_{bucket}");
     let nothing = json!({ "last_by_subj": format!("$KV.{bucket}._doctor") });
     let mut measured = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {
-        let sent = Instant::now();
+        let sent = now();
         let answer = match written {
             Some(role) => line.ask_for_refusal(&format!("$KV.{bucket}.{role}")).await,
             None => line.ask(&read, &nothing).await,

@@ -5,6 +5,7 @@
 //! moment: meanwhile a candidate that looks for another one is not told at once that nobody is
 //! there, but waits for as long as it would if somebody were.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use nats_elect::permissions::{self as library, Need, Scope};
@@ -16,6 +17,7 @@ use super::examined::{Examined, Part};
 use super::findings::{Findings, Verdict};
 use crate::exit::grant;
 use crate::line::Answer;
+use crate::text::joined;
 
 /// The code of the refusal that is asked for, as servers say it in either of two ways.
 const WRONG_LAST_SEQUENCE: [u64; 2] = [10071, 10164];
@@ -48,12 +50,9 @@ impl<'a> Trial<'a> {
     }
 
     const fn dispensable(check: &'static str, lost: &'a str) -> Self {
-        let denied = Verdict::Warn;
-        Self {
-            check,
-            lost,
-            denied,
-        }
+        let mut trial = Self::needed(check, lost);
+        trial.denied = Verdict::Warn;
+        trial
     }
 }
 
@@ -334,10 +333,8 @@ impl Examined<'_> {
     }
 
     fn is_of_role(&self, denied: &Denied) -> bool {
-        denied
-            .subject
-            .split('.')
-            .any(|token| self.roles.names.iter().any(|role| role == token))
+        let mut tokens = denied.subject.split('.');
+        tokens.any(|token| self.roles.names.iter().any(|role| role == token))
     }
 }
 
@@ -351,10 +348,8 @@ fn folded(denied: &[Denied]) -> String {
         };
         format!("{verb} to {:?}", denied.permission())
     });
-    let mut words: Vec<_> = words.collect();
-    words.sort();
-    words.dedup();
-    format!("this NATS user may not {}", words.join(", "))
+    let words: BTreeSet<_> = words.collect();
+    format!("this NATS user may not {}", joined(words))
 }
 
 fn failed(trial: Trial<'_>, subject: &str, answer: &Answer, findings: &mut Findings) {

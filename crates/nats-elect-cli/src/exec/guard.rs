@@ -22,6 +22,7 @@ use super::alarm::Alarm;
 use super::frames::{Frames, receive_first};
 use super::killing::{adopt_orphans, end_children, reap_orphans, signal_group};
 use super::processes::this_program;
+use crate::connect::runtime;
 use crate::exit::Outcome;
 use crate::reading::other_end;
 
@@ -47,14 +48,10 @@ pub fn guard(command: &[OsString], exec: Pid, end: Option<&str>) -> Outcome {
     let mut files = files.into_iter();
     let companion = end.and_then(|end| Some((end, File::from(files.next()?))));
     let stdin = files.next();
-    let watched = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed("the guard could not begin"))?
-        .block_on(async {
-            let frames = Frames::new(socket)?;
-            watch_over(command, frames, Instant(first), stdin).await
-        });
+    let watched = runtime("the guard could not begin")?.block_on(async {
+        let frames = Frames::new(socket)?;
+        watch_over(command, frames, Instant(first), stdin).await
+    });
     // Nothing of the command is left, on whatever way this came to its end.
     if let Some((end, mut companion)) = companion
         && is_dead(exec)

@@ -10,8 +10,8 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use nats_elect::health::HealthServer;
 use nats_elect::limits::failed;
 use nats_elect::{METRICS, Probe};
-use tokio::runtime::Builder;
 
+use crate::connect::runtime;
 use crate::exit::Failure;
 
 /// What sets the address, besides the option. The command does not inherit it: an `exec` below it
@@ -49,8 +49,7 @@ impl Listener {
     /// Answers until this process ends. It does so on a thread of its own: the end of a command may
     /// hold up the first one.
     pub fn answer(self, probe: Probe) -> io::Result<()> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(failed("health and metrics can't be served"))?;
+        let runtime = runtime("health and metrics can't be served")?;
         let Self { socket, metrics } = self;
         let serve = async move {
             let rendered = metrics.clone();
@@ -62,17 +61,15 @@ impl Listener {
                 metrics.run_upkeep();
             }
         };
-        let run = move || runtime.block_on(serve);
-        thread::Builder::new()
-            .name("health".into())
-            .spawn(move || {
-                let ended: io::Result<()> = run();
-                if let Err(error) = ended {
-                    tracing::warn!(%error, "health and metrics are not served any more");
-                }
-            })
-            .map(drop)
-            .map_err(failed("no thread to serve health and metrics"))
+        let run = move || {
+            let ended: io::Result<()> = runtime.block_on(serve);
+            if let Err(error) = ended {
+                tracing::warn!(%error, "health and metrics are not served any more");
+            }
+        };
+        let thread = thread::Builder::new().name("health".into()).spawn(run);
+        thread.map_err(failed("no thread to serve health and metrics"))?;
+        Ok(())
     }
 }
 
@@ -102,15 +99,13 @@ impl CommandDown {
     }
 
     /// From now on, until the guard is dropped.
-    pub fn begins(&self) -> impl Drop + use<> {
+    pub fn begins(&self) -> Self {
         self.0.set(1.0);
-        Ends(self.0.clone())
+        Self(self.0.clone())
     }
 }
 
-struct Ends(Gauge);
-
-impl Drop for Ends {
+impl Drop for CommandDown {
     fn drop(&mut self) {
         self.0.set(0.0);
     }

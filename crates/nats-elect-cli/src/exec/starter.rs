@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use nats_elect::limits::failed;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::connect::runtime;
 use crate::exit::{Failure, Outcome, in_time};
 
 /// What shells return for a command that is not there, and for one that can't be run.
@@ -30,10 +30,8 @@ pub fn become_command(command: &[OsString], guard: Pid) -> Outcome {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_RUN,
     };
-    let text = format!(
-        "nats-elect: {} can't be run: {error}",
-        program.to_string_lossy()
-    );
+    let program = program.to_string_lossy();
+    let text = format!("nats-elect: {program} can't be run: {error}");
     in_time(move || drop(writeln!(io::stderr().lock(), "{text}")));
     Ok(code)
 }
@@ -54,10 +52,7 @@ fn die_with(guard: Pid) -> Result<(), Failure> {
 /// What is passed on to the command, to read its settings anew or the like, does not end it before
 /// it has begun. The command itself finds these signals as if nothing had been done about them.
 fn outlive_signals() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(failed("the command could not be started"))?;
+    let runtime = runtime("the command could not be started")?;
     let _entered = runtime.enter();
     for kind in [
         SignalKind::hangup(),

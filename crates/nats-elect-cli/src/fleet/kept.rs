@@ -6,16 +6,10 @@ use nats_elect::{LeaderChange, LeaderEvent};
 
 use crate::past_event::MOST;
 
-/// The events of all roles as they came, but those of one role in the order of its terms.
+/// The events of all roles as they came, the oldest first, but those of one role in the order of its
+/// terms.
 #[derive(Clone, Default, PartialEq)]
-pub struct Kept(VecDeque<LeaderEvent>);
-
-/// All that is kept there, the oldest first.
-impl From<Vec<LeaderEvent>> for Kept {
-    fn from(history: Vec<LeaderEvent>) -> Self {
-        Self(history.into())
-    }
-}
+pub struct Kept(pub VecDeque<LeaderEvent>);
 
 impl Kept {
     /// Adds an event of which others may have been told before. Returns whether it is new: it may
@@ -70,7 +64,7 @@ mod tests {
 
     #[test]
     fn events_of_a_role_are_in_the_order_of_its_terms_and_each_is_kept_once() {
-        let mut kept = Kept::from(vec![started("a", 1)]);
+        let mut kept = Kept([started("a", 1)].into());
         for (role, sequence, is_new) in [
             ("a", 5, true),
             ("b", 2, true),
@@ -89,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_oldest_events_make_room() {
-        let mut kept = Kept::from(vec![started("old", 1)]);
+        let mut kept = Kept([started("old", 1)].into());
         for sequence in 1..=MOST as u64 {
             kept.remember(&started(&format!("r{}", sequence % 7), sequence));
         }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nats_elect::{ChangeCause, LeaderInfo, RoleChange, Standing};
+use nats_elect::{ChangeCause, LeaderInfo, Observed, RoleChange, Standing};
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Seconds, Time, Token, Whole};
-use crate::seen::Seen;
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub struct Leader {
@@ -74,33 +73,31 @@ pub enum Urgency {
 }
 
 impl Role {
+    pub fn of(role: &str, seen: &Observed) -> Self {
+        Self {
+            role: role.to_owned(),
+            standing: seen.standing,
+            leader: seen.leader.as_ref().map(Into::into),
+            confirmed: seen.confirmed,
+            since: seen.since_at.map(Into::into),
+            ttl_seconds: seen.ttl.map(Seconds),
+            age_seconds: seen.age.map(Seconds),
+            remaining_seconds: seen.remaining.map(Seconds),
+            fencing_token: seen.fencing_token.map(Token),
+            revision: seen.revision.map(Into::into),
+            readable: !seen.opaque,
+            distrust: seen.distrust.map(nats_elect::Distrust::as_str),
+            last_leader: seen.last_leader.as_ref().map(Into::into),
+            led_for: seen.since,
+        }
+    }
+
     pub fn urgency(&self) -> Urgency {
         let is_left = self.remaining_seconds.is_some_and(|it| !it.0.is_zero());
         match self.standing {
             Standing::Led if self.confirmed && is_left => Urgency::Good,
             Standing::Led | Standing::Unknown => Urgency::Doubtful,
             _ => Urgency::Bad,
-        }
-    }
-}
-
-impl From<&Seen> for Role {
-    fn from(Seen { role, observed }: &Seen) -> Self {
-        Self {
-            role: role.clone(),
-            standing: observed.standing,
-            leader: observed.leader.as_ref().map(Into::into),
-            confirmed: observed.confirmed,
-            since: observed.since_at.map(Into::into),
-            ttl_seconds: observed.ttl.map(Seconds),
-            age_seconds: observed.age.map(Seconds),
-            remaining_seconds: observed.remaining.map(Seconds),
-            fencing_token: observed.fencing_token.map(Token),
-            revision: observed.revision.map(Into::into),
-            readable: !observed.opaque,
-            distrust: observed.distrust.map(nats_elect::Distrust::as_str),
-            last_leader: observed.last_leader.as_ref().map(Into::into),
-            led_for: observed.since,
         }
     }
 }

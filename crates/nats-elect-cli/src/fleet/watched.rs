@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use nats_elect::admin::AdminError;
 use nats_elect::lock::lock;
-use nats_elect::{LeaderEvent, Observer, RoleChange, WatchStatus};
+use nats_elect::{LeaderEvent, Observed, Observer, RoleChange, WatchStatus};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -18,8 +18,8 @@ use crate::exit::{Code, Failure};
 use crate::instances::Candidate;
 use crate::output;
 use crate::past_event::{gap, what};
-use crate::seen::{Seen, name, why_changed};
-use crate::text::{clean, clock, stamp, time_of_ms, wall_clock};
+use crate::seen::{name, why_changed};
+use crate::text::{clean, clock, ms_of, stamp_of, wall_clock};
 
 /// Changes that are kept.
 const MOST_CHANGES: usize = 200;
@@ -83,7 +83,7 @@ pub struct NoHistory {
 
 /// Something that happened to a role, for people.
 pub struct Latest {
-    pub at: SystemTime,
+    pub at_ms: u64,
     pub role: String,
     pub who: String,
     pub what: String,
@@ -91,7 +91,7 @@ pub struct Latest {
 
 impl Latest {
     pub fn stamp(&self) -> String {
-        stamp(self.at)
+        stamp_of(self.at_ms)
     }
 
     pub fn clock(&self) -> String {
@@ -136,16 +136,13 @@ impl Watched {
     }
 
     /// All roles, at the time of this call.
-    pub fn roles(&self) -> Vec<Seen> {
-        let observer = self.observer();
-        observer.as_ref().map(Seen::all).unwrap_or_default()
+    pub fn roles(&self) -> BTreeMap<String, Observed> {
+        self.observer().map(|it| it.roles()).unwrap_or_default()
     }
 
     /// A role, at the time of this call.
-    pub fn role(&self, role: &str) -> Option<Seen> {
-        let observed = self.observer()?.role(role)?;
-        let role = role.to_owned();
-        Some(Seen { role, observed })
+    pub fn role(&self, role: &str) -> Option<Observed> {
+        self.observer()?.role(role)
     }
 
     fn observer(&self) -> Option<Observer> {
@@ -227,11 +224,8 @@ impl Watched {
 
     /// How many changes of a role were seen, by cause, since this process began to look.
     pub fn counts(&self, role: &str) -> BTreeMap<&'static str, u64> {
-        lock(&self.known)
-            .counts
-            .get(role)
-            .cloned()
-            .unwrap_or_default()
+        let known = lock(&self.known);
+        known.counts.get(role).cloned().unwrap_or_default()
     }
 
     /// What came of a turn of questions.
@@ -272,7 +266,7 @@ impl Watched {
     /// All that is kept of the past. Readers of events were not told what is new in it: they read it
     /// again.
     pub fn remembered(&self, history: Vec<LeaderEvent>) {
-        let kept = Kept::from(history);
+        let kept = Kept(history.into());
         let before = lock(&self.known).history.replace(Ok(kept.clone()));
         if before.and_then(Result::ok).unwrap_or_default() != kept {
             let why = json!({ "reason": "the history was read" });
@@ -310,7 +304,7 @@ impl Watched {
             let known = lock(&self.known);
             let changes = known.changes.iter().rev().take(most);
             let latest = changes.map(|change| Latest {
-                at: change.at,
+                at_ms: ms_of(change.at),
                 role: clean(&change.role),
                 who: change.to.as_ref().map_or("–".into(), |to| clean(&name(to))),
                 what: match why_changed(change) {
@@ -323,7 +317,7 @@ impl Watched {
         let latest = past.iter().rev().take(most).map(|event| {
             let gap = gap(event).map(|gap| format!(", nobody led for {gap}"));
             Latest {
-                at: time_of_ms(event.at_ms),
+                at_ms: event.at_ms,
                 role: clean(&event.role),
                 who: clean(&event.instance_id),
                 what: clean(&(what(event) + &gap.unwrap_or_default())),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use nats_elect::Standing;
+use nats_elect::{Observed, Standing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::fleet::{
 use crate::openapi::JSON;
 use crate::output;
 use crate::problem::{Problem, ok_or_unavailable};
-use crate::seen::{Seen, is_known_alive};
+use crate::seen::is_known_alive;
 
 /// Events of the history in one answer: the latest ones.
 const MOST_EVENTS: usize = 1000;
@@ -116,7 +116,7 @@ pub async fn roles(State(served): State<Served>, Query(asked): Query<Where>) -> 
     let views = served.views(asked.bucket.as_deref(), Watched::freshness)?;
     let roles = views.iter().flat_map(|view| {
         let roles = view.roles().into_iter();
-        roles.map(|seen| view.of(Role::from(&seen)))
+        roles.map(|(role, seen)| view.of(Role::of(&role, &seen)))
     });
     Ok(told(&Roles {
         roles: roles.collect(),
@@ -139,7 +139,7 @@ pub async fn role(
         one.role(&role).map(|status| Candidate { instance, status })
     });
     Ok(told(&RoleInFull {
-        role: view.of(Role::from(&seen)),
+        role: view.of(Role::of(&role, &seen)),
         view: view.told(Watched::freshness),
         candidates: candidates.collect(),
     }))
@@ -204,7 +204,7 @@ pub async fn leader(
         None => Some("the bucket has no such role"),
     };
     let is_leader = reason.is_none();
-    let observed = seen.as_ref().map(|seen| &seen.observed);
+    let observed = seen.as_ref();
     let leader = observed.and_then(|it| it.leader.as_ref());
     let body = view.of(Leadership {
         leader: leader.map(|it| it.instance_id.clone()),
@@ -240,8 +240,7 @@ pub async fn live() -> Response {
 }
 
 /// Why it is not known that this instance leads, if it is not.
-fn doubt(seen: &Seen, instance: &str) -> Option<&'static str> {
-    let observed = &seen.observed;
+fn doubt(observed: &Observed, instance: &str) -> Option<&'static str> {
     match &observed.leader {
         None if observed.standing == Standing::Unknown => Some("it is not known who leads"),
         None => Some("nobody leads"),

@@ -127,16 +127,11 @@ impl Events {
         let mut begin = Event::default().retry(RETRY);
         let first = first.iter().map(|it| self.event(it, mem::take(&mut begin)));
         let first: Vec<_> = first.collect();
-        let later = stream::unfold(Some((self, listener)), |state| async {
-            let (events, mut listener) = state?;
-            match listener.recv().await {
-                Ok(happening) => {
-                    let event = events.event(&happening, Event::default());
-                    Some((event, Some((events, listener))))
-                }
-                // It reads too slowly. What it missed may be kept: it can come back for it.
-                Err(_) => None,
-            }
+        let later = stream::unfold((self, listener), async |(events, mut listener)| {
+            // Who reads too slowly is let go. What it missed may be kept: it can come back for it.
+            let happening = listener.recv().await.ok()?;
+            let event = events.event(&happening, Event::default());
+            Some((event, (events, listener)))
         });
         stream::iter(first).chain(later)
     }

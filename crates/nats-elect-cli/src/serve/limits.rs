@@ -19,18 +19,14 @@ pub struct Limits {
     pub lasting: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 256,
-            patience: Duration::from_secs(5),
-            unread: Duration::from_secs(10),
-            longest: Duration::from_secs(30),
-            streams: 64,
-            lasting: Duration::from_secs(60 * 60),
-        }
-    }
-}
+pub const LIMITS: Limits = Limits {
+    connections: 256,
+    patience: Duration::from_secs(5),
+    unread: Duration::from_secs(10),
+    longest: Duration::from_secs(30),
+    streams: 64,
+    lasting: Duration::from_secs(60 * 60),
+};
 
 #[cfg(test)]
 mod tests {
@@ -92,7 +88,7 @@ mod tests {
                 events: Arc::clone(&events),
                 answers: Arc::default(),
             };
-            let names = Names::new(Vec::new());
+            let names = Names([].into());
             let task = tokio::spawn(server::run(listener, names, served, limits));
             Self {
                 address,

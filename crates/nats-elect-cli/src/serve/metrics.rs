@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{Label, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use nats_elect::{ChangeCause, ConnectionStatus, RoleState, Standing};
+use nats_elect::{ChangeCause, ConnectionStatus, Observed, RoleState, Standing};
 
 use uuid::Uuid;
 
 use super::Served;
 use crate::fleet::{Asked, LACKS, Watched, living};
-use crate::seen::{Seen, is_known_alive};
+use crate::seen::is_known_alive;
 use crate::text::clean;
 
 /// Versions that are told apart. Whoever may answer in the name of instances can make up any number.
@@ -104,17 +104,16 @@ fn of_bucket(view: &Watched) {
     bucket.set("election_observed_stale_seconds", stale);
     of_groups(view, &bucket);
     let candidates = of_instances(&bucket, &view.asked());
-    for seen in view.roles() {
-        let role = &seen.role;
-        let able = candidates.by_role.get(role).copied();
+    for (role, seen) in view.roles() {
+        let able = candidates.by_role.get(&role).copied();
         // Nothing is left of it, and nobody wants it.
-        if seen.observed.standing == Standing::Unclaimed && able.is_none() {
+        if seen.standing == Standing::Unclaimed && able.is_none() {
             continue;
         }
-        let of = bucket.and("role", role);
-        of_role(view, &seen, &of);
+        let of = bucket.and("role", &role);
+        of_role(&view.counts(&role), &seen, &of);
         if !is_stale {
-            let unled = seen.observed.unled.unwrap_or_default().as_secs_f64();
+            let unled = seen.unled.unwrap_or_default().as_secs_f64();
             of.set("election_observed_leaderless_seconds", unled);
         }
         if candidates.are_known {
@@ -148,12 +147,8 @@ fn of_groups(view: &Watched, bucket: &Of) {
         let members = living(group).filter(|member| !member.cordoned && !member.leaves);
         of.set("election_observed_group_members", count(members.count()));
     }
-    let members = groups
-        .all
-        .groups
-        .values()
-        .flat_map(|it| it.members.values());
-    let leases = members.filter(|it| !it.over);
+    let all = groups.all.groups.values();
+    let leases = all.flat_map(|it| it.members.values().filter(|it| !it.over));
     if let Some(ttl) = leases.filter_map(|member| member.ttl).max() {
         let ttl = ttl.as_secs_f64();
         bucket.set("election_observed_member_lease_ttl_seconds", ttl);
@@ -172,9 +167,9 @@ struct Candidates {
 
 impl Candidates {
     /// Whether the role has a leader that does not answer.
-    fn lack(&self, seen: &Seen) -> bool {
-        let leader = seen.observed.leader.as_ref();
-        let leader = leader.filter(|_| is_known_alive(&seen.observed));
+    fn lack(&self, seen: &Observed) -> bool {
+        let leader = seen.leader.as_ref();
+        let leader = leader.filter(|_| is_known_alive(seen));
         leader.is_some_and(|leader| {
             let incarnation = leader.incarnation;
             incarnation.is_none_or(|incarnation| !self.answering.contains(&incarnation))
@@ -220,9 +215,7 @@ fn of_instances(bucket: &Of, asked: &Asked) -> Candidates {
     }
 }
 
-fn of_role(view: &Watched, seen: &Seen, of: &Of) {
-    let counts = view.counts(&seen.role);
-    let observed = &seen.observed;
+fn of_role(counts: &BTreeMap<&'static str, u64>, observed: &Observed, of: &Of) {
     let is_known = is_known_alive(observed);
     of.set("election_observed_leader_known", flag(is_known));
     if let Some(ttl) = observed.ttl {

@@ -32,7 +32,7 @@ use nats_elect::ManagerConfig;
 use tokio::net::TcpListener;
 
 use self::events::Events;
-use self::limits::Limits;
+use self::limits::LIMITS;
 use self::metrics::Counts;
 use self::names::Names;
 use self::spaced::Spaced;
@@ -74,7 +74,6 @@ pub async fn serve(
         Watched::new(&config.bucket, move |kind, data| events.tell(kind, data))
     };
     let views: Arc<[_]> = buckets.iter().map(|it| Arc::new(view(it))).collect();
-    let (names, limits) = (Names::new(hosts), Limits::default());
     let looking = buckets.into_iter().zip(views.iter());
     let looking = looking.map(|(config, view)| {
         let view = Arc::clone(view);
@@ -89,7 +88,7 @@ pub async fn serve(
     };
     tokio::select! {
         refused = looking => Err(refused.0),
-        () = server::run(listener, names, served, limits) => Ok(0),
+        () = server::run(listener, Names(hosts.into()), served, LIMITS) => Ok(0),
         () = stopped() => Ok(0),
     }
 }

@@ -9,17 +9,9 @@ use axum::http::{HeaderMap, Uri};
 
 /// The names under which this server is known, besides addresses and `localhost`.
 #[derive(Clone)]
-pub struct Names(Arc<[String]>);
+pub struct Names(pub Arc<[String]>);
 
 impl Names {
-    pub fn new(names: Vec<String>) -> Self {
-        Self(names.into())
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether a request is for this server by name. Addresses are no names: for them nobody else's
     /// name server answers.
     pub fn has(&self, target: &Uri, headers: &HeaderMap) -> bool {
@@ -45,7 +37,7 @@ mod tests {
 
     #[test]
     fn addresses_and_own_names_are_known_and_no_others() {
-        let names = Names::new(vec!["leaders.example.org".to_owned()]);
+        let names = Names(["leaders.example.org".to_owned()].into());
         let asked = |uri: &str, host: Option<&'static str>| {
             let host = host.map(|host| (HOST, HeaderValue::from_static(host)));
             let target = uri.parse().expect("a target");

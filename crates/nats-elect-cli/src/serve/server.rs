@@ -36,15 +36,11 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (REFERRER_POLICY, "no-referrer"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
+    (RESOURCE_POLICY, "same-origin"),
+    (OPENER_POLICY, "same-origin"),
 ];
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// The connection of a request, which may last.
 #[derive(Clone)]
@@ -77,7 +73,7 @@ pub async fn run(listener: TcpListener, names: Names, served: Served, limits: Li
     let is_near = listener.local_addr().is_ok_and(|it| it.ip().is_loopback());
     let counts = Arc::clone(&served.counts);
     let gate = Gate {
-        names: (is_near || !names.is_empty()).then_some(names),
+        names: (is_near || !names.0.is_empty()).then_some(names),
         counts: Arc::clone(&counts),
     };
     let routes = routes(gate, served);

@@ -3,7 +3,7 @@
 use nats_elect::{LeaderChange, LeaderEvent, RoleChange};
 
 use crate::past_event::gap;
-use crate::text::{ms_of, stamp_of};
+use crate::text::{counted, ms_of, stamp_of};
 
 /// Spans of one role at most: the latest ones.
 const MOST_SPANS: usize = 200;
@@ -36,10 +36,8 @@ pub fn of_history<'a>(past: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Ma
                     let gap = u64::try_from(gap.time.as_millis()).unwrap_or(u64::MAX);
                     let before = marks.last().map_or(0, |last| last.at_ms);
                     let at_ms = at_ms.saturating_sub(gap).max(before);
-                    marks.push(Mark {
-                        at_ms,
-                        leader: None,
-                    });
+                    let leader = None;
+                    marks.push(Mark { at_ms, leader });
                 }
                 term = Some(event.fencing_token);
                 let leader = Some(event.instance_id.clone());
@@ -60,10 +58,8 @@ pub fn of_history<'a>(past: impl IntoIterator<Item = &'a LeaderEvent>) -> Vec<Ma
 pub fn of_changes<'a>(changes: impl IntoIterator<Item = &'a RoleChange>) -> Vec<Mark> {
     let mark = |change: &RoleChange| {
         let leader = change.to.as_ref().map(|to| to.instance_id.clone());
-        Mark {
-            at_ms: ms_of(change.at),
-            leader,
-        }
+        let at_ms = ms_of(change.at);
+        Mark { at_ms, leader }
     };
     changes.into_iter().map(mark).collect()
 }
@@ -116,12 +112,7 @@ pub fn words(spans: &[Span], now_ms: u64, is_known: bool) -> String {
         };
         format!("{now}; {leader} led until {until}")
     };
-    let terms = if spans.len() == 1 {
-        "leader"
-    } else {
-        "leaders"
-    };
-    format!("{} {terms} in a row; {state}", spans.len())
+    format!("{} in a row; {state}", counted(spans.len(), "leader"))
 }
 
 #[cfg(test)]

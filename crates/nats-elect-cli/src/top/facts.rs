@@ -1,7 +1,7 @@
 //! What is known of a bucket at one time, as the screen shows it.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nats_elect::admin::{InstanceReport, RoleReport};
 
@@ -17,9 +17,10 @@ const UNANSWERED: &str =
     "no answer: they may be cut off, or this user may not ask (docs/security.md)";
 
 /// All that is known.
+#[derive(Default)]
 pub struct Facts {
     /// By this machine's wall clock.
-    pub now: SystemTime,
+    pub now_ms: u64,
     pub bucket: String,
     pub server: String,
     /// Why the view is not current, and since when, if it is not.
@@ -35,41 +36,24 @@ pub struct Facts {
     /// Why changes before the start are not known, if they are not.
     pub no_history: Option<&'static str>,
     /// The newest first.
-    pub changes: Vec<(SystemTime, String)>,
+    pub changes: Vec<(u64, String)>,
 }
 
 impl Facts {
-    pub const fn new(now: SystemTime, bucket: String, server: String) -> Self {
-        Self {
-            now,
-            bucket,
-            server,
-            stale: None,
-            roles: BTreeMap::new(),
-            reports: None,
-            silent: 0,
-            groups: BTreeMap::new(),
-            stale_groups: None,
-            no_history: None,
-            changes: Vec::new(),
-        }
-    }
-
     /// Looks at the roles.
-    pub fn look(&mut self, watched: &Watched, now: SystemTime) {
-        self.now = now;
+    pub fn look(&mut self, watched: &Watched, now_ms: u64) {
+        self.now_ms = now_ms;
         self.stale = watched.freshness().stale;
         let roles = watched.roles().into_iter();
-        self.roles = roles.map(|it| (it.role.clone(), Role::from(&it))).collect();
+        let roles = roles.map(|(name, seen)| (name.clone(), Role::of(&name, &seen)));
+        self.roles = roles.collect();
     }
 
     /// Looks at what takes time in proportion to all that there is.
     pub fn look_further(&mut self, watched: &Watched) {
         let asked = watched.asked();
-        let answers = asked
-            .reports
-            .iter()
-            .filter_map(|it| it.report.as_ref().ok());
+        let reports = asked.reports.iter();
+        let answers = reports.filter_map(|it| it.report.as_ref().ok());
         let answers: Vec<_> = answers.cloned().collect();
         self.silent = asked.reports.len() - answers.len();
         self.reports = match asked.problem {
@@ -98,7 +82,7 @@ impl Facts {
         let latest = latest.map(|it| {
             let text = format!("{}: {} {}", it.role, it.who, it.what);
             // Nothing has happened yet that a clock says to come.
-            (it.at.min(self.now), text)
+            (it.at_ms.min(self.now_ms), text)
         });
         self.changes = latest.collect();
     }

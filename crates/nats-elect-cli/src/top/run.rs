@@ -1,6 +1,7 @@
 //! The loop: what is seen, what the instances say and what is typed go into the state; the state
 //! goes onto the screen.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -15,7 +16,6 @@ use ratatui::crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 
-use super::facts::Facts;
 use super::look::Look;
 use super::state::State;
 use super::view;
@@ -24,7 +24,7 @@ use crate::fleet::Watched;
 use crate::looking::go_on;
 use crate::output::Output;
 use crate::stopped::stopped;
-use crate::text::{hosts, wall_clock};
+use crate::text::{hosts, ms_of, wall_clock};
 
 /// Time between two pictures.
 const FRAME: Duration = Duration::from_millis(200);
@@ -48,7 +48,12 @@ pub struct How {
 
 impl How {
     /// What is looked at, and a task that finds it out.
-    fn begin(&self) -> (Arc<Watched>, impl Future<Output = Failure> + Unpin) {
+    fn begin(
+        &self,
+    ) -> (
+        Arc<Watched>,
+        impl Future<Output = Result<Infallible, Failure>> + Unpin,
+    ) {
         let watched = Arc::new(Watched::new(&self.config.bucket, |_, _| ()));
         watched.observed_by(self.observer.clone());
         let (config, observer) = (self.config.clone(), self.observer.clone());
@@ -58,8 +63,11 @@ impl How {
     }
 
     fn state(&self) -> State {
-        let (bucket, server) = (self.config.bucket.clone(), hosts(&self.config.servers));
-        State::new(Facts::new(wall_clock(), bucket, server))
+        let mut state = State::default();
+        state.facts.now_ms = ms_of(wall_clock());
+        state.facts.bucket.clone_from(&self.config.bucket);
+        state.facts.server = hosts(&self.config.servers);
+        state
     }
 }
 
@@ -68,18 +76,15 @@ pub async fn once(how: How, output: Output) -> Outcome {
     let mut state = how.state();
     let (watched, finding) = how.begin();
     let known = async {
-        let _ = timeout(
-            how.config.start_timeout + HEARTBEATS,
-            until(|| is_known(&watched)),
-        )
-        .await;
+        let patience = how.config.start_timeout + HEARTBEATS;
+        let _ = timeout(patience, until(|| is_known(&watched))).await;
         let _ = timeout(HEARTBEATS, until(|| are_confirmed(&watched))).await;
     };
     tokio::select! {
-        failure = finding => return Err(failure),
+        Err(failure) = finding => return Err(failure),
         () = known => {}
     }
-    state.facts.look(&watched, wall_clock());
+    state.facts.look(&watched, ms_of(wall_clock()));
     state.facts.look_further(&watched);
     let width = match ratatui::crossterm::terminal::size() {
         Ok((width, _)) if io::stdout().is_terminal() => width.into(),
@@ -115,13 +120,13 @@ pub async fn watch(how: How) -> Outcome {
                 None => return Err(Failure::new(Code::Failed, "the keyboard can't be read")),
             },
             _ = frames.tick() => {
-                state.facts.look(&watched, wall_clock());
+                state.facts.look(&watched, ms_of(wall_clock()));
                 if number.is_multiple_of(FRAMES) {
                     state.facts.look_further(&watched);
                 }
                 number = number.wrapping_add(1);
             },
-            failure = &mut finding => return Err(failure),
+            Err(failure) = &mut finding => return Err(failure),
             () = &mut stop => return Ok(0),
         }
         screen.show(&state, how.look)?;

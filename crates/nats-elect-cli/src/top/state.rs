@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::facts::Facts;
 
 /// What is shown.
+#[derive(Default)]
 pub struct State {
     pub facts: Facts,
     selected: Option<String>,
@@ -17,16 +18,6 @@ pub struct State {
 const PAGE: usize = 10;
 
 impl State {
-    pub fn new(facts: Facts) -> Self {
-        Self {
-            facts,
-            selected: None,
-            filter: String::new(),
-            typing: false,
-            help: false,
-        }
-    }
-
     /// The roles that pass the filter: those that are not known to be led first.
     pub fn roles(&self) -> Vec<&str> {
         let facts = &self.facts;

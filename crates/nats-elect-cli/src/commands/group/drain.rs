@@ -14,7 +14,7 @@ use crate::exit::{Failure, Outcome};
 use crate::options::{Shared, duration};
 use crate::output::Output;
 use crate::progress::Wait;
-use crate::text::lasted;
+use crate::text::{joined, lasted};
 
 /// The pause between two questions how many units are left.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -67,10 +67,8 @@ struct Left {
 impl Left {
     fn of(report: &InstanceReport) -> Self {
         let counts = |count: fn(&GroupReport) -> usize| {
-            let counts = report
-                .groups
-                .iter()
-                .map(|(name, it)| (name.clone(), count(it)));
+            let groups = report.groups.iter();
+            let counts = groups.map(|(name, it)| (name.clone(), count(it)));
             counts.filter(|(_, count)| *count > 0).collect()
         };
         Self {
@@ -97,16 +95,13 @@ impl Left {
     /// Its units and handlers, in words.
     fn words(&self) -> String {
         let of_group = self.units_left.iter();
-        let of_group: Vec<_> = of_group
-            .map(|(group, it)| format!("{it} of {group}"))
-            .collect();
-        let units = (!of_group.is_empty()).then(|| format!("units ({})", of_group.join(", ")));
+        let of_group = joined(of_group.map(|(group, it)| format!("{it} of {group}")));
+        let units = (!of_group.is_empty()).then(|| format!("units ({of_group})"));
         let handlers: usize = self.still_running.values().sum();
         let handlers =
             (handlers > 0).then(|| format!("handlers of units that it gave away ({handlers})"));
-        let has: Vec<_> = units.into_iter().chain(handlers).collect();
         let stays = self.stays.as_ref().map(|it| format!("; {it}"));
-        has.join(", ") + &stays.unwrap_or_default()
+        joined(units.into_iter().chain(handlers)) + &stays.unwrap_or_default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nats_elect::admin::AdminClient;
-use nats_elect::{FollowedGroups, GroupName, ObservedGroup, UnitStanding};
+use nats_elect::{FollowedGroups, GroupName, UnitStanding};
 use serde_json::json;
 
 use super::asking::takes_no_part;
@@ -106,20 +106,16 @@ impl Grow {
             "written": written, "unowned": now.unowned, "changing": now.changing, "done": done,
         });
         let has = if written { "has" } else { "already has" };
-        let has = format!(
-            "{group} {has} {shards} shards, in generation {}",
-            now.generation
-        );
+        let generation = now.generation;
+        let has = format!("{group} {has} {shards} shards, in generation {generation}");
         let owned = done.then(|| "all of them have owners".to_owned());
         output.tell(&told, [has].into_iter().chain(owned))?;
         if in_time.is_ok() {
             return Ok(0);
         }
         let after = lasted(self.wait_timeout);
-        let what = format!(
-            "after {after} not all of the new units have owners: {}",
-            now.words()
-        );
+        let words = now.words();
+        let what = format!("after {after} not all of the new units have owners: {words}");
         Err(Failure::unreachable(what).advice(
             "the members go on; `nats-elect group explain GROUP` says for whom units wait, and the same command waits again",
         ))
@@ -157,12 +153,9 @@ struct Now {
 impl Now {
     fn of(followed: &FollowedGroups, group: &str) -> Self {
         let all = followed.groups().unwrap_or_default();
-        all.groups
-            .get(group)
-            .map_or_else(Self::default, Self::of_group)
-    }
-
-    fn of_group(group: &ObservedGroup) -> Self {
+        let Some(group) = all.groups.get(group) else {
+            return Self::default();
+        };
         let changing = group.count(UnitStanding::Changing);
         Self {
             shards: group.shards,
@@ -177,9 +170,7 @@ impl Now {
     }
 
     fn words(&self) -> String {
-        format!(
-            "{} units have no owner, {} wait for former ones",
-            self.unowned, self.changing
-        )
+        let (unowned, changing) = (self.unowned, self.changing);
+        format!("{unowned} units have no owner, {changing} wait for former ones")
     }
 }

@@ -13,7 +13,7 @@ use crate::fleet::{Group, Groups, Member, MemberRecord, listed, ranges};
 use crate::options::{Heartbeats, Shared};
 use crate::output::{Output, SHOWN};
 use crate::seen::coloured;
-use crate::text::lasted;
+use crate::text::{joined, lasted};
 
 const MEMBERS: Layout = Layout {
     all: "INSTANCE STATE UNITS LOAD ZONE LEASE EPOCH INCARNATION OWNS",
@@ -86,11 +86,8 @@ impl Show {
         if output.is_data() {
             let mut told = json!(Group::of(&groups, self.group.as_str(), group));
             told["bucket"] = json!(shared.config()?.bucket);
-            told["members"] = members
-                .into_iter()
-                .map(MemberRecord::of)
-                .map(|it| json!(it))
-                .collect();
+            let members = members.into_iter().map(MemberRecord::of);
+            told["members"] = members.map(|it| json!(it)).collect();
             told["units"] = json!(group.units);
             output.data(&told)?;
             return Ok(0);
@@ -161,11 +158,8 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
     let none = || "–".to_owned();
     let rows = group.units.iter().map(|unit| {
         let owner = unit.instance_id.as_deref().map(|id| output.name(id));
-        let waits = missing(group, unit);
-        let waits: Vec<_> = waits
-            .iter()
-            .map(|it| output.name(&it.instance_id))
-            .collect();
+        let waits = missing(group, unit).into_iter();
+        let waits = joined(waits.map(|it| output.name(&it.instance_id)));
         let color = match unit.standing {
             UnitStanding::Owned => Color::Green,
             UnitStanding::Changing => Color::Yellow,
@@ -176,7 +170,7 @@ fn units(group: &ObservedGroup, output: Output) -> std::io::Result<()> {
             Cell::new(unit.standing).fg(color),
             Cell::new(owner.unwrap_or_else(none)),
             Cell::new(unit.owner.clone().unwrap_or_else(none)),
-            Cell::new(waits.join(", ")),
+            Cell::new(waits),
         ]
     });
     UNITS.show(rows, output)

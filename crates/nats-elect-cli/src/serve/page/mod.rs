@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 use nats_elect::admin::RoleReport;
-use nats_elect::{RoleChange, RoleState};
+use nats_elect::{Observed, RoleChange, RoleState};
 
 use self::groups::Group;
 use self::picture::{Picture, Tick};
@@ -22,8 +22,10 @@ use super::timeline::{self, Mark};
 use crate::fleet::{self, Asked, Latest, Urgency, Watched, now};
 use crate::instances;
 use crate::problem::Problem;
-use crate::seen::{Seen, is_known_alive, led_for, state, why_nobody};
-use crate::text::{clean, clock, lasted, ms_of, short, stamp_of, wall_clock};
+use crate::seen::{is_known_alive, led_for, state, who, why_nobody};
+use crate::text::{
+    clean, clock, counted, joined, lasted, ms_of, short, stamp_of, to_the_second, wall_clock,
+};
 
 /// The time that the timeline shows.
 const HOURS: u64 = 6;
@@ -148,7 +150,7 @@ fn rendered(served: &Served) -> askama::Result<String> {
     let views: Vec<_> = buckets
         .map(|(number, view)| bucket(view, number, (from_ms, now_ms)))
         .collect();
-    let names: Vec<_> = views.iter().map(|view| &*view.name).collect();
+    let names = joined(views.iter().map(|view| &*view.name));
     let roles = views.iter().flat_map(|view| &view.roles);
     let unled = roles.filter(|role| role.urgency == Urgency::Bad).count();
     let groups = views.iter().flat_map(|view| &view.groups);
@@ -162,8 +164,8 @@ fn rendered(served: &Served) -> askama::Result<String> {
         (unled, ..) => format!("✗ {unled} without leader · "),
     };
     let page = Page {
-        title: format!("{warning}Leaders of {}", names.join(", ")),
-        now: stamp_of(now_ms - now_ms % 1000).replacen(".000Z", "Z", 1),
+        title: format!("{warning}Leaders of {names}"),
+        now: to_the_second(now_ms),
         clock: clock(&stamp_of(now_ms))[11..].to_owned(),
         from: clock(&stamp_of(from_ms)),
         hours: HOURS,
@@ -191,27 +193,26 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
     for event in past.iter().flatten() {
         by_role.entry(&event.role).or_default().push(event);
     }
-    let seen = view.roles().into_iter().map(|seen| {
-        let role = &seen.role;
+    let seen = view.roles().into_iter().map(|(role, seen)| {
         // When its leaders changed: from the history, else as it was seen.
         let marks = if past.is_some() {
-            timeline::of_history(by_role.remove(role).unwrap_or_default())
+            timeline::of_history(by_role.remove(&role).unwrap_or_default())
         } else {
-            let of_role = |change: &&RoleChange| change.role == *role;
+            let of_role = |change: &&RoleChange| change.role == role;
             view.changes(|all| timeline::of_changes(all.iter().filter(of_role)))
         };
         let marks = with_present(marks, &seen, now_ms);
         let spans = timeline::spans(&marks, from_ms, now_ms);
-        (seen, marks, spans)
+        (role, seen, marks, spans)
     });
     let seen: Vec<_> = seen.collect();
-    let colours = picture::colours(seen.iter().flat_map(|(_, _, spans)| spans));
-    let roles = seen.iter().map(|(seen, marks, spans)| {
-        let urgency = fleet::Role::from(seen).urgency();
+    let colours = picture::colours(seen.iter().flat_map(|(_, _, _, spans)| spans));
+    let roles = seen.iter().map(|(name, seen, marks, spans)| {
+        let urgency = fleet::Role::of(name, seen).urgency();
         let is_known = urgency != Urgency::Doubtful;
         let picture = Picture::new(spans, marks, (from_ms, now_ms), &colours, is_known);
         let words = clean(&timeline::words(spans, now_ms, is_known));
-        role(seen, urgency, &asked, number, words, picture)
+        role(name, seen, urgency, &asked, number, words, picture)
     });
     let mut roles: Vec<_> = roles.collect();
     roles.sort_by_key(|role| role.urgency);
@@ -223,10 +224,8 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         (0, 0) if freshness.stale.is_none() => Some(("good", "●", "All roles are led".to_owned())),
         (_, 0) => None,
         _ => {
-            let text = format!(
-                "Not known to be alive: the leader of {doubtful} of {}",
-                counted(roles.len(), "role")
-            );
+            let all = counted(roles.len(), "role");
+            let text = format!("Not known to be alive: the leader of {doubtful} of {all}");
             Some(("doubtful", "◌", text))
         }
     };
@@ -242,11 +241,8 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         })
         .collect();
     let unled_title = format!("No leader for {unled} of {}", counted(roles.len(), "role"));
-    let unowned_title = format!(
-        "Units without an owner in {} of {}",
-        without_owner.len(),
-        counted(groups.len(), "group")
-    );
+    let (bad, all) = (without_owner.len(), counted(groups.len(), "group"));
+    let unowned_title = format!("Units without an owner in {bad} of {all}");
     let banners = [
         Banner::new("unled", unled_title, without_leader),
         Banner::new("unowned", unowned_title, without_owner),
@@ -272,10 +268,6 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
 /// How an urgency is shown: its sign, and its class in the style.
 const fn sign(urgency: Urgency) -> (&'static str, &'static str) {
     match urgency {
@@ -286,14 +278,14 @@ const fn sign(urgency: Urgency) -> (&'static str, &'static str) {
 }
 
 fn role(
-    seen: &Seen,
+    role: &str,
+    observed: &Observed,
     urgency: Urgency,
     asked: &Asked,
     bucket: usize,
     words: String,
     picture: Picture,
 ) -> Role {
-    let observed = &seen.observed;
     let (sign, class) = sign(urgency);
     let state = match urgency {
         Urgency::Bad => "no leader",
@@ -304,7 +296,7 @@ fn role(
             format!("{}, {} ago", why_nobody(observed), lasted(unled))
         }
         (Urgency::Bad, None) => why_nobody(observed),
-        _ => seen.who(),
+        _ => who(observed),
     };
     let lease = observed
         .remaining
@@ -314,28 +306,25 @@ fn role(
             text: format!("{} of {}", lasted(left), lasted(ttl)),
         });
     let candidates = asked.reports.iter().filter_map(|one| {
-        let says = one.role(&seen.role)?;
+        let says = one.role(role)?;
         let troubles = troubles(says);
         let leads = says.state == Some(RoleState::Leader);
         let name = clean(&one.instance.instance_id);
         let state = says.state.map_or("state not known", RoleState::as_str);
-        let words: Vec<_> = [state]
-            .into_iter()
-            .chain(troubles.iter().copied())
-            .collect();
+        let words = joined([state].iter().chain(&troubles).copied());
         let (sign, class) = match (troubles.is_empty(), leads) {
             (false, _) => (Some("⚠"), "bad"),
             (true, true) => (Some("●"), "good"),
             (true, false) => (None, ""),
         };
-        let text = format!("{name}: {}", words.join(", "));
+        let text = format!("{name}: {words}");
         Some((!leads, Candidate { sign, class, text }))
     });
     let mut candidates: Vec<_> = candidates.collect();
     candidates.sort_by_key(|(follows, _)| *follows);
     Role {
-        id: format!("r{bucket}-{}", clean(&seen.role)),
-        name: clean(&seen.role),
+        id: format!("r{bucket}-{}", clean(role)),
+        name: clean(role),
         urgency,
         state,
         sign,
@@ -403,25 +392,22 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
 }
 
 /// The marks, and how it is now.
-fn with_present(mut marks: Vec<Mark>, seen: &Seen, now_ms: u64) -> Vec<Mark> {
+fn with_present(mut marks: Vec<Mark>, seen: &Observed, now_ms: u64) -> Vec<Mark> {
     let ago = |time: Duration| {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         now_ms.saturating_sub(ms)
     };
-    let leader = seen.observed.leader.as_ref();
-    let leader = leader.filter(|_| is_known_alive(&seen.observed));
-    let leads = leader.map(|leader| leader.instance_id.clone());
+    let leader = seen.leader.as_ref();
+    let leader = leader.filter(|_| is_known_alive(seen));
+    let leader = leader.map(|leader| leader.instance_id.clone());
     // It may have crashed, which nobody reports; or publish nothing.
-    if marks.last().is_none_or(|mark| mark.leader != leads) {
-        let since = match leads {
-            Some(_) => seen.observed.since,
-            None => seen.observed.unled,
+    if marks.last().is_none_or(|mark| mark.leader != leader) {
+        let since = match leader {
+            Some(_) => seen.since,
+            None => seen.unled,
         };
         let at_ms = ago(since.unwrap_or_default());
-        marks.push(Mark {
-            at_ms,
-            leader: leads,
-        });
+        marks.push(Mark { at_ms, leader });
     }
     marks
 }

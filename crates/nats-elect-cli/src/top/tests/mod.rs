@@ -4,7 +4,7 @@ mod past;
 mod sizes;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nats_elect::admin::InstanceReport;
 use nats_elect::{FencingToken, RoleState, Standing};
@@ -22,8 +22,8 @@ use crate::fleet::{GroupState, Leader, Role, Seconds, Time, Token};
 
 const PLAIN: Look = Look { colours: false };
 
-fn at(seconds: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 24 * 3600 + 3600 + seconds)
+fn at(seconds: u64) -> u64 {
+    (10 * 24 * 3600 + 3600 + seconds) * 1000
 }
 
 fn node(number: u8) -> Leader {
@@ -98,13 +98,14 @@ fn sights<const N: usize>(roles: [(&str, Role); N]) -> BTreeMap<String, Role> {
 
 /// Two instances, each of which leads one of two roles.
 fn fleet() -> State {
-    let mut facts = Facts::new(at(0), "leaders".into(), "127.0.0.1:4222".into());
-    facts.roles = sights([
-        ("metrics", led(node(1), 5)),
-        ("scheduler", led(node(2), 10)),
-    ]);
-    facts.reports = Some(Ok(answers()));
-    State::new(facts)
+    let mut state = State::default();
+    state.facts.now_ms = at(0);
+    state.facts.bucket = "leaders".into();
+    state.facts.server = "127.0.0.1:4222".into();
+    let (metrics, scheduler) = (led(node(1), 5), led(node(2), 10));
+    state.facts.roles = sights([("metrics", metrics), ("scheduler", scheduler)]);
+    state.facts.reports = Some(Ok(answers()));
+    state
 }
 
 fn answers() -> Vec<InstanceReport> {
@@ -220,15 +221,14 @@ fn gaps_in_what_is_known_of_instances_and_of_the_bucket_are_told() {
 
 /// So many roles that they don't fit.
 fn many() -> State {
-    let mut facts = Facts::new(at(0), "leaders".into(), "127.0.0.1:4222".into());
+    let mut state = fleet();
+    state.facts.reports = None;
     let roles = (0..100).map(|n| {
-        (
-            format!("role-{n:03}"),
-            led(node(n % 7), 1 + u64::from(n % 10)),
-        )
+        let seen = led(node(n % 7), 1 + u64::from(n % 10));
+        (format!("role-{n:03}"), seen)
     });
-    facts.roles = roles.collect();
-    State::new(facts)
+    state.facts.roles = roles.collect();
+    state
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 fn roles_candidates_and_changes_fit_on_the_smallest_common_terminal() {
     let mut state = fleet();
     state.facts.changes = vec![(at(2), "scheduler: node-2 claimed".into())];
-    state.facts.now = at(5);
+    state.facts.now_ms = at(5);
     let scheduler = state.facts.roles.get_mut("scheduler").expect("it");
     scheduler.since = Some(Time(String::new()));
     let expected = "\

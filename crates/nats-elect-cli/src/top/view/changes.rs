@@ -23,7 +23,7 @@ pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'
     }
     let shown = facts.changes.iter().take(most.saturating_sub(1));
     let shown: Vec<_> = shown
-        .map(|(at, text)| (when(*at, facts.now), text))
+        .map(|(at, text)| (when(*at, facts.now_ms), text))
         .collect();
     let widest = shown.iter().map(|(at, _)| columns(at)).max().unwrap_or(0);
     for (at, text) in shown {

@@ -45,10 +45,8 @@ pub fn lines(state: &State, look: Look, width: usize, most: usize) -> Vec<Line<'
         let size = format!("{} units, {} members", group.units, group.members);
         let text = format!(" {} {}", padded(&size, 24), trouble.join("; "));
         let mut spans = name_of(look, name, left, false);
-        spans.push(Span::styled(
-            fit(&text, width.saturating_sub(left + 2)),
-            style,
-        ));
+        let text = fit(&text, width.saturating_sub(left + 2));
+        spans.push(Span::styled(text, style));
         lines.push(Line::from(spans));
     }
     lines

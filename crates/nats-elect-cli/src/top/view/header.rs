@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::words::{columns, fit, when};
-use crate::text::lasted;
+use crate::text::{counted, lasted};
 use crate::top::facts::Facts;
 use crate::top::look::Look;
 use crate::top::state::State;
@@ -12,7 +12,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     let facts = &state.facts;
     let what = format!("  bucket {} at {}", facts.bucket, facts.server);
     let title = " nats-elect top";
-    let mut time = format!(" {} UTC ", when(facts.now, facts.now));
+    let mut time = format!(" {} UTC ", when(facts.now_ms, facts.now_ms));
     if title.len() + time.len() > width {
         time.clear();
     }
@@ -58,8 +58,7 @@ pub fn lines(state: &State, look: Look, width: usize) -> Vec<Line<'static>> {
     };
     let answers = Span::styled(text, style);
     let roles = facts.roles.len();
-    let s = if roles == 1 { "" } else { "s" };
-    let roles = Span::raw(format!("   {roles} role{s}"));
+    let roles = Span::raw(format!("   {}", counted(roles, "role")));
     let mut left = width.saturating_sub(second.iter().map(Span::width).sum());
     if let Some(unowned) = unowned(facts).filter(|it| it.chars().count() <= left) {
         left -= unowned.chars().count();

@@ -175,10 +175,8 @@ pub fn detail(state: &State, look: Look, width: usize, name: Option<&str>) -> Li
     let seen = &state.facts.roles[name];
     let mut parts = vec![match (&seen.leader, led_for(seen)) {
         (Some(leader), Some(since)) => {
-            format!(
-                "  {name}: led by {} for {since}",
-                clean(&leader.instance_id)
-            )
+            let leader = clean(&leader.instance_id);
+            format!("  {name}: led by {leader} for {since}")
         }
         _ => format!("  {name}: {}", seen.standing).replace('_', " "),
     }];

@@ -1,13 +1,12 @@
 //! Short words for times, and text of a given width.
 
-use std::time::SystemTime;
-
 use ratatui::text::Span;
 
+use crate::text::stamp_of;
+
 /// The time of day if it is of today, or else the day with it, in UTC.
-pub fn when(at: SystemTime, now: SystemTime) -> String {
-    let stamp = |at| humantime::format_rfc3339_seconds(at).to_string();
-    let (at, now) = (stamp(at), stamp(now));
+pub fn when(at_ms: u64, now_ms: u64) -> String {
+    let (at, now) = (stamp_of(at_ms), stamp_of(now_ms));
     if at.get(..10) == now.get(..10) {
         return at.get(11..19).unwrap_or_default().to_owned();
     }
