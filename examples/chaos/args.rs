@@ -87,9 +87,8 @@ pub struct Args {
 impl Args {
     /// The drill that is asked for.
     pub fn plan(&self) -> std::io::Result<Plan> {
-        let seed = self
-            .seed
-            .unwrap_or_else(|| rand::random_range(0..1_000_000));
+        let any = || rand::random_range(0..1_000_000);
+        let seed = self.seed.unwrap_or_else(any);
         let length = self.seconds.unwrap_or(self.minutes * 60.0);
         let length = Duration::try_from_secs_f64(length).map_err(std::io::Error::other)?;
         let out = self.out.clone();

@@ -183,9 +183,8 @@ impl<T: DeserializeOwned> Tail<T> {
         self.offset += added.len() as u64;
         let lines = added.split(|byte| *byte == b'\n');
         let lines = lines.filter(|line| !line.is_empty());
-        Ok(lines
-            .map(serde_json::from_slice)
-            .collect::<Result<_, _>>()?)
+        let lines = lines.map(serde_json::from_slice);
+        Ok(lines.collect::<Result<_, _>>()?)
     }
 }
 

@@ -140,10 +140,8 @@ impl Ownership {
             let unanswered: Vec<u64> = terms.iter().flat_map(|term| term.open()).collect();
             counts.open += unanswered.len();
             // The next owner may have written the same number. Then this one was not stored.
-            let unanswered: BTreeSet<u64> = unanswered
-                .into_iter()
-                .filter(|count| !confirmed.contains(count))
-                .collect();
+            let open = unanswered.into_iter().filter(|it| !confirmed.contains(it));
+            let unanswered: BTreeSet<u64> = open.collect();
             let last = self.finals.get(&unit).copied().unwrap_or(0);
             for count in 1..=last {
                 if !confirmed.contains(&count) && !unanswered.contains(&count) {

@@ -51,9 +51,8 @@ pub enum Scene {
 pub async fn run(args: &Args) -> Result<bool, BoxError> {
     let folder = tempfile::Builder::new().prefix("sharded-").tempdir()?;
     let server = NatsServer::start()?;
-    let seed = args
-        .seed
-        .unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let any = || rand::random_range(0..1_000_000);
+    let seed = args.seed.unwrap_or_else(any);
     let url = server.url();
     let fleet = fleet(args, &server, folder.path());
     let mut play = Play {
@@ -247,9 +246,8 @@ impl Play<'_> {
     fn victim(&mut self, but: Option<usize>) -> Result<usize, BoxError> {
         let owned = self.stage.owned();
         let well = self.stage.fleet.well().into_iter();
-        let owners: Vec<_> = well
-            .filter(|instance| Some(*instance) != but && owned[*instance] > 0)
-            .collect();
+        let owners = well.filter(|instance| Some(*instance) != but && owned[*instance] > 0);
+        let owners: Vec<_> = owners.collect();
         let victim = owners.choose(&mut self.chance);
         Ok(*victim.ok_or("no instance owns anything")?)
     }
@@ -259,11 +257,8 @@ impl Play<'_> {
         let client = async_nats::connect(self.url).await?;
         let admin = AdminClient::new(client, BUCKET)?;
         for (instance, _) in admin.fleet(SEARCH).await? {
-            if admin
-                .explain_unit(&instance, GROUP, "0")
-                .await?
-                .is_coordinators
-            {
+            let asked = admin.explain_unit(&instance, GROUP, "0").await?;
+            if asked.is_coordinators {
                 let id = instance.instance_id;
                 let mut names = self.stage.fleet.names().into_iter();
                 return Ok(names.position(|name| name == id).ok_or(id)?);
@@ -280,9 +275,8 @@ impl Play<'_> {
             let well = stage.fleet.well();
             let least = well.iter().map(|instance| owned[*instance]).min();
             let most = well.iter().map(|instance| owned[*instance]).max();
-            least
-                .zip(most)
-                .is_some_and(|(least, most)| most <= least + 1)
+            let both = least.zip(most);
+            both.is_some_and(|(least, most)| most <= least + 1)
         };
         let since = Moment::now();
         if self.stage.until(limit, is_balanced).await? {

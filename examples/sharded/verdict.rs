@@ -67,9 +67,8 @@ fn rolling_restart(
         moves += begun;
     }
     let shards = shards.iter().rev();
-    let shards: Vec<_> = shards
-        .map(|(moves, shards)| format!("{shards} shards {moves} times"))
-        .collect();
+    let shards = shards.map(|(moves, shards)| format!("{shards} shards {moves} times"));
+    let shards: Vec<_> = shards.collect();
     let lengths = Lengths::of(verdict.gaps.iter().filter(|gap| within(gap.from)));
     format!(
         "rolling restart in {}: {moves} moves ({}); without owner {} (median), {} (p99), {} (most)",

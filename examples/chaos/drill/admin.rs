@@ -145,9 +145,8 @@ fn is_missing(error: &DeleteStreamError) -> bool {
 
 async fn read(context: &Context, key: &str) -> Result<Vec<u8>, Problem> {
     let stream = context.get_stream_no_info(stream()).await?;
-    let message = stream
-        .get_last_raw_message_by_subject(&subject(key))
-        .await?;
+    let subject = subject(key);
+    let message = stream.get_last_raw_message_by_subject(&subject).await?;
     Ok(message.payload.to_vec())
 }
 

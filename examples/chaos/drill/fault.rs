@@ -129,9 +129,8 @@ pub enum Outcome {
 impl Kind {
     /// Its name on the command line.
     pub fn name(self) -> String {
-        clap::ValueEnum::to_possible_value(&self)
-            .map(|value| value.get_name().to_owned())
-            .unwrap_or_default()
+        let value = clap::ValueEnum::to_possible_value(&self);
+        value.map_or_else(String::new, |it| it.get_name().to_owned())
     }
 
     /// All of them.

@@ -139,10 +139,8 @@ async fn run(orders: &Orders, journal: &Arc<Journal>) -> Result<(), Problem> {
             },
         }
     }
-    let stopped = manager
-        .stop(StopOptions::default().timeout(STOP_TIMEOUT / 2))
-        .await;
-    if let Err(error) = stopped {
+    let stop = StopOptions::default().timeout(STOP_TIMEOUT / 2);
+    if let Err(error) = manager.stop(stop).await {
         // As it must be for one that is cut off: its leases run out.
         tracing::info!(%error, "stopped, and freed nothing");
     }

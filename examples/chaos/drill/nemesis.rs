@@ -322,10 +322,8 @@ impl<'a> Nemesis<'a> {
             victims.any(|victim| victim == Victim::Node(index) || victim == Victim::AllNodes)
         };
         let living = (0..NODES).find(|index| !hit(*index));
-        Ok(self
-            .cluster
-            .node(living.ok_or("all NATS nodes are down")?)
-            .url())
+        let living = living.ok_or("all NATS nodes are down")?;
+        Ok(self.cluster.node(living).url())
     }
 
     /// Undoes what has lasted until then.
@@ -394,10 +392,8 @@ impl<'a> Nemesis<'a> {
         let shards = self.plan.shards.iter().flat_map(|shards| &shards.ttls);
         let ttls = shards.chain(self.plan.roles.iter().map(|role| &role.ttl));
         let longest = ttls.max().copied().unwrap_or_default();
-        let last = self
-            .past
-            .iter()
-            .rfind(|it| it.kind == Kind::RecreateBucket && it.is_done());
+        let mut past = self.past.iter();
+        let last = past.rfind(|it| it.kind == Kind::RecreateBucket && it.is_done());
         last.is_some_and(|it| Moment::now().since(it.until) < longest)
     }
 

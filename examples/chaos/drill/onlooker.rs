@@ -165,12 +165,8 @@ impl Onlooker {
             instances.map(|instance| (role.name.clone(), instance))
         });
         let (stop, stopped) = watch::channel(false);
-        let asking = ask(
-            address,
-            pairs.collect(),
-            Arc::clone(&writer),
-            stopped.clone(),
-        );
+        let pairs = pairs.collect();
+        let asking = ask(address, pairs, Arc::clone(&writer), stopped.clone());
         let disturbing = disturb(Pid::from_child(&serve.0), proxies, writer, stopped);
         let ending = vec![runtime.spawn(asking), runtime.spawn(disturbing)];
         Ok(Self {

@@ -114,10 +114,8 @@ fn rehearse(
         }
     }
     let healed = Moment::now();
-    say(&format!(
-        "{:>8}  all faults are over and undone",
-        seconds(healed.since(begun))
-    ));
+    let after = seconds(healed.since(begun));
+    say(&format!("{after:>8}  all faults are over and undone"));
     let patience = plan.roles.iter().map(Role::patience).max();
     let limit = healed + patience.unwrap_or_default();
     let led = until(&mut fleet, limit, |board| board.all_led_after(healed))?;

@@ -96,12 +96,8 @@ fn marks(picture: &mut Picture, evidence: &Evidence, name: &str, is_here: &dyn F
                 fault.until.since(fault.from).as_secs_f64()
             );
             let span = (fault.from, fault.until);
-            picture.mark(
-                span,
-                part,
-                colour_of(fault.kind),
-                (&fault.kind.code(), &told),
-            );
+            let (colour, code) = (colour_of(fault.kind), fault.kind.code());
+            picture.mark(span, part, colour, (&code, &told));
         }
     });
 }

@@ -74,14 +74,11 @@ pub async fn run(settings: Settings, witness: Arc<dyn Witness>) -> Result<(), Bo
     // It answers until it is dropped.
     let server = metrics::serve(metrics, &manager, socket)?;
     let metrics = format!("http://{}/metrics", server.address());
-    tell(&format!(
-        "{} stands for election; metrics at {metrics}",
-        settings.id
-    ));
+    let id = &settings.id;
+    tell(&format!("{id} stands for election; metrics at {metrics}"));
     end.next().await;
-    manager
-        .stop(StopOptions::default().timeout(STOP_TIMEOUT))
-        .await?;
+    let stop = StopOptions::default().timeout(STOP_TIMEOUT);
+    manager.stop(stop).await?;
     Ok(())
 }
 

@@ -31,11 +31,8 @@ pub async fn run(args: &Args) -> Result<ExitCode, BoxError> {
         Ok(command)
     };
     let fleet = Fleet::new(&server, folder.path(), Box::new(launch));
-    let mut stage = Stage::new(
-        fleet,
-        Role::ALL.map(|role| role.name().into()).into(),
-        args.ttl,
-    );
+    let roles = Role::ALL.map(|role| role.name().into()).into();
+    let mut stage = Stage::new(fleet, roles, args.ttl);
     stage.tells_owners = true;
     let roles = stage.units.join(", ");
     let (major, minor, patch) = server.version();

@@ -140,10 +140,8 @@ const HANDOVER: Duration = Duration::from_secs(1);
 /// The gaps of all units until the final stop.
 fn gaps(evidence: &Evidence) -> Vec<Gap> {
     let units = evidence.ownership.by_unit();
-    units
-        .flat_map(|(unit, ..)| gaps_of(evidence, unit))
-        .filter(|gap| gap.from < evidence.closing)
-        .collect()
+    let gaps = units.flat_map(|(unit, ..)| gaps_of(evidence, unit));
+    gaps.filter(|gap| gap.from < evidence.closing).collect()
 }
 fn gaps_of(evidence: &Evidence, unit: u32) -> Vec<Gap> {
     let terms = evidence.ownership.terms.of(unit);
@@ -197,21 +195,16 @@ fn in_time(evidence: &Evidence, gaps: &[Gap]) -> Result<String, String> {
     }
     let time = |moment: Moment| seconds(moment.since(evidence.began));
     for gap in gaps {
+        let (unit, from) = (&units[gap.unit as usize], time(gap.from));
         let Some(until) = gap.until else {
             if gap.allowed > evidence.closing {
                 continue;
             }
-            return Err(format!(
-                "{} had no owner from {} on",
-                units[gap.unit as usize],
-                time(gap.from)
-            ));
+            return Err(format!("{unit} had no owner from {from} on"));
         };
         if until > gap.allowed {
             return Err(format!(
-                "{} had no owner from {} to {}, and should have had one at {}",
-                units[gap.unit as usize],
-                time(gap.from),
+                "{unit} had no owner from {from} to {}, and should have had one at {}",
                 time(until),
                 time(gap.allowed)
             ));
