@@ -118,8 +118,8 @@ impl MemberConfig {
     pub(crate) fn settings(&self) -> Result<RoleSettings, ConfigError> {
         let fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.ttl);
         let (least, most) = (exact(SHORTEST_LEASE), exact(LONGEST_LEASE));
-        let rule = format!("must be {least} to {most} for a member of groups");
-        ensure(fits, "member.ttl", exact(self.ttl), rule)?;
+        let bounds = format!("must be {least} to {most} for a member of groups");
+        ensure(fits, "member.ttl", exact(self.ttl), bounds)?;
         let mut role = RoleConfig::default();
         role.ttl = self.ttl;
         role.stop_budget = self.stop_budget;
