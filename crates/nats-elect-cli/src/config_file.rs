@@ -55,8 +55,10 @@ impl Source {
     pub fn open(path: &Path, table: Option<&str>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = text_of(path)?;
-        let has_extension = path.extension().is_some_and(|it| it == "json");
-        let json = has_extension || text.trim_start().starts_with('{');
+        let json = path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+            || text.trim_start().starts_with('{');
         let names = table.into_iter().flat_map(|table| table.split('.'));
         let table = names.map(ToOwned::to_owned).collect();
         Ok(Self {

@@ -71,8 +71,11 @@ impl Shared {
         tls.cert_file = self.connection.tlscert.clone().or(tls.cert_file.take());
         tls.key_file = self.connection.tlskey.clone().or(tls.key_file.take());
         tls.first |= self.connection.tlsfirst;
-        let inbox_prefix = self.connection.inbox_prefix.clone();
-        config.inbox_prefix = inbox_prefix.or(config.inbox_prefix.take());
+        config.inbox_prefix = self
+            .connection
+            .inbox_prefix
+            .clone()
+            .or(config.inbox_prefix.take());
         if let Some(bucket) = &self.connection.bucket {
             config.bucket.clone_from(bucket);
         }

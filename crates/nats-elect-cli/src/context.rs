@@ -109,8 +109,11 @@ fn read(folder: &Path, name: &str) -> Result<ManagerConfig, Failure> {
 impl Context {
     fn config(self, name: &str) -> Result<ManagerConfig, Failure> {
         for field in UNKNOWN {
-            let value = self.others.get(field);
-            if value.is_some_and(|it| !it.is_null() && it != "") {
+            if self
+                .others
+                .get(field)
+                .is_some_and(|it| !it.is_null() && it != "")
+            {
                 return Err(Failure::usage(format!(
                     "context {name:?} sets `{field}`, which nats-elect does not know"
                 ))

@@ -78,9 +78,11 @@ impl Line {
 
     /// Asks, with a body of JSON.
     pub async fn ask(&self, subject: &str, body: &Value) -> Answer {
-        let body = body.to_string().into_bytes();
-        self.send(subject, Request::new().payload(body.into()))
-            .await
+        self.send(
+            subject,
+            Request::new().payload(body.to_string().into_bytes().into()),
+        )
+        .await
     }
 
     /// Asks for a write that the bucket must refuse whatever stands there: no stream's sequences

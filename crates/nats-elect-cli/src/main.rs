@@ -71,9 +71,12 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: cli::Cli, output: output::Output) -> exit::Outcome {
-    let verbose = cli.shared.display.verbose;
     let _logs = match cli.command.logs() {
-        Some(level) => Some(logs::to_stderr(verbose, &level, output.colours())?),
+        Some(level) => Some(logs::to_stderr(
+            cli.shared.display.verbose,
+            &level,
+            output.colours(),
+        )?),
         None => None,
     };
     for unknown in nats_elect::ManagerConfig::unknown_in_env() {

@@ -209,8 +209,11 @@ async fn stand(
 ) -> Result<Response, Problem> {
     if agent.stopping.is_cancelled() {
         let detail = "the agent is being stopped: connect to another one";
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail);
-        return Err(problem);
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stopping",
+            detail,
+        ));
     }
     let config = match agent.roles.get(&role) {
         Some(_) if !bytes.is_empty() => {
@@ -228,10 +231,13 @@ async fn stand(
             config
         }
         None => {
-            let detail = format!(
-                "the agent's file has no role {role:?}: add it there, and start the agent again"
-            );
-            return Err(Problem::new(StatusCode::FORBIDDEN, "unknown_role", detail));
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "unknown_role",
+                format!(
+                    "the agent's file has no role {role:?}: add it there, and start the agent again"
+                ),
+            ));
         }
     };
     let attaching = |application: &_| over.add(application);

@@ -114,8 +114,9 @@ impl Attached {
         began: oneshot::Sender<Result<(), Error>>,
     ) {
         let role = &application.role;
-        let handler = Arc::clone(&application);
-        let added = self.manager.add_role(role, config, handler);
+        let added = self
+            .manager
+            .add_role(role, config, Arc::clone(&application));
         match added.await {
             Ok(handle) => {
                 let _ = began.send(Ok(()));

@@ -86,8 +86,11 @@ async fn read(
 ) -> Result<Response, Problem> {
     let entry = store(&agent, &role, token)?.get(&key).await?;
     let entry = entry.ok_or_else(|| {
-        let detail = format!("{key:?} is missing");
-        Problem::new(StatusCode::NOT_FOUND, "no_such_key", detail)
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "no_such_key",
+            format!("{key:?} is missing"),
+        )
     })?;
     let headers = [
         (header::ETAG, format!("\"{}\"", entry.revision)),

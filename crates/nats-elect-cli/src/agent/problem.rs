@@ -7,17 +7,22 @@ use crate::problem::Problem;
 
 impl Problem {
     pub fn not_attached(role: &str) -> Self {
-        let detail = format!(
-            "no application stands for {role:?} here: open its stream with POST /v1/roles/{role}"
-        );
-        Self::new(StatusCode::NOT_FOUND, "not_attached", detail)
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_attached",
+            format!(
+                "no application stands for {role:?} here: open its stream with POST /v1/roles/{role}"
+            ),
+        )
     }
 
     /// For all that only the leader may do.
     pub fn not_leader() -> Self {
-        let detail =
-            "this term is over, or was never this application's: stop acting as its leader";
-        Self::new(StatusCode::CONFLICT, "not_leader", detail)
+        Self::new(
+            StatusCode::CONFLICT,
+            "not_leader",
+            "this term is over, or was never this application's: stop acting as its leader",
+        )
     }
 }
 

@@ -228,9 +228,11 @@ impl Candidate {
 pub fn show(found: &[Candidate], output: Output) -> std::io::Result<()> {
     LAYOUT.show(found.iter().flat_map(Candidate::rows), output)?;
     let remarks: Vec<_> = found.iter().flat_map(Candidate::remarks).collect();
-    let doubles = found.iter().filter(|one| one.namesakes > 1);
-    let doubles = doubles.map(|one| (&one.instance.instance_id, one.namesakes));
-    let doubles: BTreeMap<_, _> = doubles.collect();
+    let doubles: BTreeMap<_, _> = found
+        .iter()
+        .filter(|one| one.namesakes > 1)
+        .map(|one| (&one.instance.instance_id, one.namesakes))
+        .collect();
     if !remarks.is_empty() || !doubles.is_empty() {
         output.line("")?;
     }

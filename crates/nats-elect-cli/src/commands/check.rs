@@ -169,8 +169,9 @@ impl Report {
             output.line(format!("  drift margin {}", exact(role.drift_margin)))?;
             let mut table = output.table(["  after", "without a leader", ""]);
             for failover in &role.failover {
-                let time = failover.at_most.map(rounded_up);
-                let time = time.map_or_else(String::new, |it| format!("at most {it}"));
+                let time = failover
+                    .at_most
+                    .map_or_else(String::new, |time| format!("at most {}", rounded_up(time)));
                 table.add_row([format!("  {}", failover.event), time, failover.what.clone()]);
             }
             output.show(&table)?;
@@ -199,11 +200,15 @@ fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {
     let claim = settings.worst_case_failover();
     let ends = settings.ttl.saturating_sub(settings.drift_margin());
     let winds_down = ends.saturating_sub(settings.stop_budget);
-    let stops = settings.grace.map_or(winds_down, |it| it.min(winds_down));
+    let stops = settings
+        .grace
+        .map_or(winds_down, |grace| grace.min(winds_down));
     let budget = settings.stop_budget;
     let health = &settings.health;
-    let checks = health.max_consecutive_failures;
-    let unhealthy = health.interval.saturating_mul(checks) + health.timeout;
+    let unhealthy = health
+        .interval
+        .saturating_mul(health.max_consecutive_failures)
+        + health.timeout;
     let event = |event, at_most: Option<Duration>, what: String| Failover {
         event,
         at_most,
@@ -248,7 +253,10 @@ fn failovers(settings: &RoleSettings, last_will: bool) -> Vec<Failover> {
         event(
             "unhealthy",
             Some(unhealthy + budget),
-            format!("until {checks} checks have failed, then like a step-down"),
+            format!(
+                "until {} checks have failed, then like a step-down",
+                health.max_consecutive_failures
+            ),
         ),
         event(
             "NATS node lost",

@@ -69,8 +69,10 @@ impl CreateBucket {
         // It makes the stream of the history also for a bucket that is there.
         let made = make(config.clone()).await;
         if exists {
-            let found = format!("bucket {name:?} exists already; unchanged");
-            findings.skipped("created", found);
+            findings.skipped(
+                "created",
+                format!("bucket {name:?} exists already; unchanged"),
+            );
         } else {
             made?;
             findings.ok("created", format!("bucket {name:?}"));

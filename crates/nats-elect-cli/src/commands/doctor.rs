@@ -68,8 +68,12 @@ pub struct Doctor {
     groups: Vec<GroupName>,
 
     /// The kind of user whose permissions are tried
-    #[arg(long = "as", value_name = "PART", value_enum)]
-    #[arg(default_value = "candidate")]
+    #[arg(
+        long = "as",
+        value_name = "PART",
+        value_enum,
+        default_value = "candidate"
+    )]
     part: Part,
 
     /// Count warnings as failures
@@ -137,9 +141,12 @@ impl Doctor {
         if times.is_empty() {
             let mut config = RoleConfig::default();
             config.ttl = self.ttl.unwrap_or(config.ttl);
-            let named = |_| "a role with that ttl";
+            let role = match self.ttl {
+                Some(_) => "a role with that ttl".to_owned(),
+                None => "a role by default".to_owned(),
+            };
             times.push(Times {
-                role: self.ttl.map_or("a role by default", named).to_owned(),
+                role,
                 settings: config.settings()?,
             });
         }

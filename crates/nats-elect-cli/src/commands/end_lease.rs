@@ -125,8 +125,10 @@ impl EndLease {
         let answers = join_all(asked).await;
         let noted = answers.iter().any(|it| it.error.is_none());
         let leader = if noted {
-            let what = "the instances no longer wait; waiting for the next leader";
-            progress(output, what);
+            progress(
+                output,
+                "the instances no longer wait; waiting for the next leader",
+            );
             next_leader(admin, role, None, shared.patience()).await
         } else {
             None

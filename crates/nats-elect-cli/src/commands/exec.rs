@@ -90,8 +90,12 @@ Examples:
 pub struct Exec {
     /// The role to lead. With several (--role A --role B) the command runs once for each role that
     /// is led. May be omitted if --config has exactly one role
-    #[arg(short, long = "role", value_name = "ROLE")]
-    #[arg(required_unless_present = "config")]
+    #[arg(
+        short,
+        long = "role",
+        value_name = "ROLE",
+        required_unless_present = "config"
+    )]
     roles: Vec<String>,
 
     #[command(flatten)]

@@ -208,8 +208,10 @@ impl Findings {
             rows.push(row("since", &since));
         }
         let token = seen.fencing_token.map(|token| token.to_string());
-        let token = token.as_deref().unwrap_or("not known");
-        rows.push(row("fencing token", token));
+        rows.push(row(
+            "fencing token",
+            token.as_deref().unwrap_or("not known"),
+        ));
         rows.push(row("priority", &leader.priority.to_string()));
         let meta = leader.meta.iter();
         rows.extend(meta.map(|(name, value)| row(&format!("meta.{name}"), value)));

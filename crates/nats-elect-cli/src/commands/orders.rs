@@ -72,9 +72,11 @@ async fn act(
         None => everyone(admin, patience).await?,
     };
     if instances.is_empty() {
-        let advice = "name the bucket with --bucket, and the instances' prefix with --admin-prefix";
-        let failure = Failure::not_found("no instance of the bucket answers");
-        return Err(failure.advice(advice));
+        return Err(
+            Failure::not_found("no instance of the bucket answers").advice(
+                "name the bucket with --bucket, and the instances' prefix with --admin-prefix",
+            ),
+        );
     }
     if request.order == Order::Cordon {
         progress(output, "waiting until all roles are handed over");
@@ -218,9 +220,11 @@ impl Request {
         let has_one =
             |role: &String| reports().any(|(_, roles)| roles.get(role).is_some_and(is_standby));
         let is_meant = |role: &String| self.roles.is_empty() || self.roles.contains(role);
-        let roles = roles.into_iter();
-        let wanting = roles.filter(|role| is_meant(role) && !has_one(role));
-        let wanting: Vec<_> = wanting.map(String::as_str).collect();
+        let wanting: Vec<_> = roles
+            .into_iter()
+            .filter(|role| is_meant(role) && !has_one(role))
+            .map(String::as_str)
+            .collect();
         (!wanting.is_empty()).then(|| {
             let wanting = wanting.join(", ");
             format!(

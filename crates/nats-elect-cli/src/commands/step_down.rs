@@ -116,10 +116,15 @@ impl StepDown {
             self.check_standbys(from, &found)?;
         }
         let time = lasted(leader.report.answers_within);
-        let what = format!("asking {from} to step down, which takes {time} at most");
-        progress(output, &what);
-        let to = self.to.as_ref().map(InstanceId::as_str);
-        let how = how(to, self.hold_off, self.expect);
+        progress(
+            output,
+            &format!("asking {from} to step down, which takes {time} at most"),
+        );
+        let how = how(
+            self.to.as_ref().map(InstanceId::as_str),
+            self.hold_off,
+            self.expect,
+        );
         let ended = admin.step_down_leader(&leader, how).await;
         let ended = ended.map_err(|error| self.refused(error))?;
         let mut stepped = Stepped::of(role, ended, Some(&leader.report));
@@ -139,8 +144,10 @@ impl StepDown {
 
     /// The instance that is to lead does so already.
     fn tell_nothing_done(&self, leader: LeaderFound, output: Output) -> Outcome {
-        let (role, who) = (&self.role, &leader.instance);
-        let line = format!("{role}: {who} leads already, nothing was done");
+        let line = format!(
+            "{}: {} leads already, nothing was done",
+            self.role, leader.instance
+        );
         let told = json!({
             "role": self.role, "from": null, "released": false, "handoff": null,
             "leader": Leads::from(leader), "holds_seconds": null,

@@ -98,30 +98,41 @@ pub async fn check(
     findings.ok("JetStream", "it is on");
     let review = BucketReview::of_answer(bucket, answer.to_string().as_bytes());
     let Ok(Some(review)) = review else {
-        let found = "the server's answer can't be read";
-        findings.fail("bucket", found, "try a newer nats-elect");
+        findings.fail(
+            "bucket",
+            "the server's answer can't be read",
+            "try a newer nats-elect",
+        );
         return None;
     };
     if let Some(why) = &review.unfit {
-        let found = format!("{bucket:?} is unfit: {why}");
-        let advice = "change that setting, or use another bucket";
-        findings.fail("bucket", found, advice);
+        findings.fail(
+            "bucket",
+            format!("{bucket:?} is unfit: {why}"),
+            "change that setting, or use another bucket",
+        );
         return None;
     }
     let clustered = line.server().cluster.is_some();
     let config = &answer["config"];
-    let keys = answer["state"]["subjects"].as_object().into_iter();
+    let keys = answer["state"]["subjects"]
+        .as_object()
+        .into_iter()
+        .flatten();
     let prefix = format!("$KV.{bucket}.");
-    let keys = keys
-        .flatten()
-        .filter_map(|(it, _)| it.strip_prefix(&prefix));
-    let max_age = Duration::from_nanos(config["max_age"].as_u64().unwrap_or(0));
-    let now = answer["ts"].as_str();
     let found = Found {
         replicas: usize::try_from(config["num_replicas"].as_u64().unwrap_or(1)).unwrap_or(1),
-        max_age: Some(max_age).filter(|it| !it.is_zero()),
-        now: now.and_then(|it| humantime::parse_rfc3339(it).ok()),
-        keys: keys.map(str::to_owned).collect(),
+        max_age: Some(Duration::from_nanos(
+            config["max_age"].as_u64().unwrap_or(0),
+        ))
+        .filter(|it| !it.is_zero()),
+        now: answer["ts"]
+            .as_str()
+            .and_then(|it| humantime::parse_rfc3339(it).ok()),
+        keys: keys
+            .filter_map(|(key, _)| key.strip_prefix(&prefix))
+            .map(str::to_owned)
+            .collect(),
     };
     settings(bucket, &answer, &review, findings);
     limits(&answer, &review, named, &found, findings);

@@ -24,8 +24,10 @@ pub fn check(reports: &[InstanceReport], findings: &mut Findings) {
 /// Whose terms keep failing.
 pub fn failing(reports: &[InstanceReport], findings: &mut Findings) {
     for report in reports {
-        let roles = report.roles.iter();
-        let roles = roles.filter(|(_, role)| role.failing.is_some());
+        let roles = report
+            .roles
+            .iter()
+            .filter(|(_, role)| role.failing.is_some());
         let roles: Vec<_> = roles.map(|(name, _)| name.as_str()).collect();
         if !roles.is_empty() {
             findings.warn(
@@ -46,7 +48,9 @@ pub fn failing(reports: &[InstanceReport], findings: &mut Findings) {
 fn last_wills(reports: &[InstanceReport], findings: &mut Findings) {
     let check = "last will";
     let wait = "roles and units of groups wait for the lease of their owner";
-    let (with, without): (Vec<_>, Vec<_>) = reports.iter().partition(|it| it.last_will.is_some());
+    let (with, without): (Vec<_>, Vec<_>) = reports
+        .iter()
+        .partition(|report| report.last_will.is_some());
     if with.is_empty() {
         let found = format!("no instance has a companion: after a crash {wait}");
         return findings.ok(check, found);
@@ -116,8 +120,10 @@ fn candidates(reports: &[InstanceReport], findings: &mut Findings) {
         findings.warn(check, found, advice);
     }
     if alone.is_empty() {
-        let found = format!("two or more stand for each of {count} roles");
-        findings.ok(check, found);
+        findings.ok(
+            check,
+            format!("two or more stand for each of {count} roles"),
+        );
     }
 }
 

@@ -77,8 +77,10 @@ fn look(found: Vec<Candidate>, times: &[Times], findings: &mut Findings) {
     let mut by_id = BTreeMap::<_, Vec<_>>::new();
     let mut versions = BTreeSet::new();
     for instance in found.iter().map(|it| &it.instance) {
-        let of_id = by_id.entry(&instance.instance_id).or_default();
-        of_id.push(instance.incarnation.to_string());
+        by_id
+            .entry(&instance.instance_id)
+            .or_default()
+            .push(instance.incarnation.to_string());
         versions.insert(instance.version.as_str());
     }
     for (id, incarnations) in by_id.iter().filter(|(_, all)| all.len() > 1) {

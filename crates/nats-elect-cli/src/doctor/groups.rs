@@ -60,8 +60,10 @@ fn look(seen: &ObservedGroups, name: &str, group: &ObservedGroup, findings: &mut
     let what = what.into_iter().filter(|(count, _)| *count > 0);
     wrong.extend(what.map(|(count, what)| format!("group {name:?}: {what}: {count} of {all}")));
     if wrong.is_empty() {
-        let found = format!("{name:?}: {all} units, each with an owner that is alive");
-        return findings.ok(CHECK, found);
+        return findings.ok(
+            CHECK,
+            format!("{name:?}: {all} units, each with an owner that is alive"),
+        );
     }
     for what in wrong {
         let advice = format!(

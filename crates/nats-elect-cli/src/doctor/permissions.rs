@@ -333,8 +333,10 @@ impl Examined<'_> {
     }
 
     fn is_of_role(&self, denied: &Denied) -> bool {
-        let mut tokens = denied.subject.split('.');
-        tokens.any(|token| self.roles.names.iter().any(|role| role == token))
+        denied
+            .subject
+            .split('.')
+            .any(|token| self.roles.names.iter().any(|role| role == token))
     }
 }
 

@@ -20,10 +20,14 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) {
         ),
         None => "on its own".to_owned(),
     };
-    let (version, name) = (&server.version, &server.server_name);
-    let found = format!("nats-server {version} {name:?}, {cluster}");
-    findings.ok("connection", found);
-    check_version(line, findings);
+    findings.ok(
+        "connection",
+        format!(
+            "nats-server {} {:?}, {cluster}",
+            server.version, server.server_name
+        ),
+    );
+    version(line, findings);
     let encrypted = server.tls_required || config.tls.required || config.tls.first;
     let local = server.client_ip.starts_with("127.") || server.client_ip == "::1";
     match (encrypted, local) {
@@ -37,7 +41,7 @@ pub fn check(line: &Line, config: &ManagerConfig, findings: &mut Findings) {
     }
 }
 
-fn check_version(line: &Line, findings: &mut Findings) {
+fn version(line: &Line, findings: &mut Findings) {
     let (check, version) = ("server version", &line.server().version);
     if too_old(line).is_some() {
         findings.fail(
@@ -46,8 +50,10 @@ fn check_version(line: &Line, findings: &mut Findings) {
             "upgrade to nats-server 2.12, at least to 2.11.2",
         );
     } else if line.client.is_server_compatible(2, 12, 0) {
-        let found = format!("{version}: leases, fenced writes and batches are supported");
-        findings.ok(check, found);
+        findings.ok(
+            check,
+            format!("{version}: leases, fenced writes and batches are supported"),
+        );
     } else {
         findings.warn(
             check,

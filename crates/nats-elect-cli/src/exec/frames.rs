@@ -7,7 +7,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::task::Poll;
 
@@ -91,8 +91,12 @@ pub fn send_first(socket: &UnixStream, number: u64, files: &[BorrowedFd<'_>]) ->
         control.push(SendAncillaryMessage::ScmRights(files));
     }
     let bytes = number.to_le_bytes();
-    let slices = [IoSlice::new(&bytes)];
-    let sent = sendmsg(socket, &slices, &mut control, SendFlags::empty())?;
+    let sent = sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut control,
+        SendFlags::empty(),
+    )?;
     (sent == SIZE)
         .then_some(())
         .ok_or_else(|| io::Error::other("the guard's socket is full"))
@@ -103,8 +107,12 @@ pub fn receive_first(socket: &UnixStream) -> io::Result<(u64, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; SIZE];
-    let mut slices = [IoSliceMut::new(&mut bytes)];
-    let received = recvmsg(socket, &mut slices, &mut control, CLOSED_ON_EXEC)?;
+    let received = recvmsg(
+        socket.as_fd(),
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        CLOSED_ON_EXEC,
+    )?;
     if received.bytes != SIZE {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

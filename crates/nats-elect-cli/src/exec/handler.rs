@@ -220,8 +220,11 @@ impl RunCommand {
             let next = format!(", next start in {}", rounded(delay));
             report::ended(&self.role, end, &next);
             let _down = (!end.is_success()).then(|| down.begins());
-            let pause = tokio::time::sleep(delay);
-            if term.run_until_cancelled(pause).await.is_none() {
+            if term
+                .run_until_cancelled(tokio::time::sleep(delay))
+                .await
+                .is_none()
+            {
                 report::leadership_ends(&self.role, ends.cause(), false);
                 return Ok(());
             }

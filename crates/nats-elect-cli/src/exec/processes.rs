@@ -18,9 +18,12 @@ pub fn inner() -> Option<Outcome> {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     let end = words.iter().position(|word| word == "--")?;
     let (ours, command) = (&words[..end], &words[end + 1..]);
-    let ours: Option<Vec<_>> = ours.iter().map(|word| word.to_str()).collect();
+    let ours: Vec<_> = ours
+        .iter()
+        .map(|word| word.to_str())
+        .collect::<Option<_>>()?;
     let parent = |number: &str| Pid::from_raw(number.parse().ok()?);
-    Some(match ours?[..] {
+    Some(match ours[..] {
         ["exec-guard", exec, ref tell_end @ ..] => {
             guard::guard(command, parent(exec)?, tell_end.first().copied())
         }

@@ -106,6 +106,8 @@ fn because(cause: Option<EndCause>) -> String {
 
 fn named(signal: i32) -> String {
     let name = SIGNALS.iter().find(|(_, it)| it.as_raw() == signal);
-    let name = name.map(|(name, _)| format!("SIG{name}"));
-    name.unwrap_or_else(|| format!("signal {signal}"))
+    name.map_or_else(
+        || format!("signal {signal}"),
+        |(name, _)| format!("SIG{name}"),
+    )
 }

@@ -30,8 +30,10 @@ pub fn become_command(command: &[OsString], guard: Pid) -> Outcome {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_RUN,
     };
-    let program = program.to_string_lossy();
-    let text = format!("nats-elect: {program} can't be run: {error}");
+    let text = format!(
+        "nats-elect: {} can't be run: {error}",
+        program.to_string_lossy()
+    );
     in_time(move || drop(writeln!(io::stderr().lock(), "{text}")));
     Ok(code)
 }

@@ -39,6 +39,11 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
+    /// For model checkers: a term of this length does not count among failures in a row.
+    pub fn forget_what_is_over(&mut self, now: Moment, at: &Scene) {
+        self.started = self.started.max(now - at.settings.max_cooldown);
+    }
+
     pub fn new(
         held: Held,
         fencing_token: FencingToken,
@@ -160,7 +165,7 @@ impl Leadership {
 
     pub fn validate(mut self, at: &mut Scene, request: RequestId) -> Phase {
         if at.wire.is_up() {
-            self.proofs.push((request, at.wire.attempts.next_beat));
+            self.proofs.push((request, *at.wire.attempts.next_beat));
         } else {
             let failure = Failure::new(FailureKind::Unavailable, "not connected to NATS");
             at.reply(request, Reply::Unproven(failure));

@@ -93,7 +93,13 @@ impl Election {
     /// Two machines that feed the same, up to a shift of time, behave the same. It is for model
     /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
-        self.phase.hash(hasher);
+        let mut phase = self.phase.clone();
+        match &mut phase {
+            Phase::Waiting(waiting) => waiting.forget_what_is_over(now, &self.scene),
+            Phase::Leading(leadership) => leadership.forget_what_is_over(now, &self.scene),
+            _ => {}
+        }
+        phase.hash(hasher);
         self.scene.hash_state(now, hasher);
     }
 

@@ -136,9 +136,9 @@ impl Scene {
             last_question: _,
             last_term: _,
         } = self;
-        // A confirmed write starts no other lease.
         let mut wire = wire.clone();
-        wire.attempts.forget_sending();
+        wire.forget_what_is_over(now);
+        let ordered_until = ordered_until.max(&now);
         let read_sent = wire.operations.read_sent().unwrap_or(now);
         observed_role.hash_state(now, read_sent, settings, hasher);
         (wire, stopping, paused).hash(hasher);

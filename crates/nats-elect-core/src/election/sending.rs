@@ -40,7 +40,7 @@ impl Scene {
     /// The nonce of the write that is sent next.
     pub const fn next_nonce(&self) -> Nonce {
         let attempts = &self.wire.attempts;
-        attempts.nonce(attempts.next_beat)
+        attempts.nonce(attempts.next_beat.0)
     }
 
     /// The record that is sent next.

@@ -58,6 +58,23 @@ impl Waiting {
         }
     }
 
+    /// Forgets what decides nothing from `now` on, for model checkers.
+    pub fn forget_what_is_over(&mut self, now: Moment, at: &Scene) {
+        self.read_at = self.read_at.map(|due| due.max(now));
+        self.cooling_until = self.cooling_until.map(|until| until.max(now));
+        // An older check does not count.
+        let settings = &at.settings;
+        let counts_for = if at.paused {
+            settings.ttl
+        } else {
+            settings.heartbeat
+        };
+        self.checked_at.take_if(|it| *it < now - counts_for);
+        self.looked_at.take_if(|it| *it < now - settings.ttl);
+        self.promised.take_if(|promised| promised.until <= now);
+        self.warned = None;
+    }
+
     /// Whether nothing is known of the role yet, and nothing of ours can depend on it.
     pub const fn looks_first(&self) -> bool {
         self.checked_at.is_none() && !self.in_doubt && self.promised.is_none()

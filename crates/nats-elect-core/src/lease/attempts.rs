@@ -11,6 +11,7 @@ use crate::mutation::mutated;
 use crate::record::Nonce;
 use crate::release::ReleaseSecret;
 use crate::token::LeaseToken;
+use crate::unhashed::Unhashed;
 
 /// The most attempts that are kept one by one. A term's unanswered heartbeats beyond that are known
 /// too, but not when each was sent.
@@ -45,9 +46,9 @@ pub struct Attempt {
 #[derive(Clone, Debug, Hash)]
 pub struct Attempts {
     incarnation: Uuid,
-    first_beat: u64,
+    first_beat: Unhashed<u64>,
     /// The beat of the next attempt. Attempts from this beat on are sent after now.
-    pub next_beat: u64,
+    pub next_beat: Unhashed<u64>,
     kept: VecDeque<Attempt>,
     /// Unanswered heartbeats of one term that are not kept one by one: the first of them, and the
     /// last beat.
@@ -58,8 +59,8 @@ impl Attempts {
     pub fn new(incarnation: Uuid, first_beat: u64) -> Self {
         Self {
             incarnation,
-            first_beat,
-            next_beat: first_beat,
+            first_beat: Unhashed(first_beat),
+            next_beat: Unhashed(first_beat),
             kept: VecDeque::new(),
             older_heartbeats: None,
         }
@@ -78,8 +79,8 @@ impl Attempts {
         beside: u64,
         sent: Moment,
     ) -> Attempt {
-        let beat = self.next_beat;
-        self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
+        let beat = *self.next_beat;
+        *self.next_beat += u64::from(!mutated!(ReuseNonce) || !self.in_doubt(term));
         let is_beside = request == BucketRequest::Fence;
         let may_come = |attempt: &Attempt| {
             attempt.settled.is_some()
@@ -197,7 +198,7 @@ impl Attempts {
         let own = nonce.filter(|nonce| nonce.incarnation == self.incarnation);
         own.is_some_and(|nonce| {
             let attempt = self.find(Some(nonce));
-            let earlier = nonce.beat < self.first_beat;
+            let earlier = nonce.beat < *self.first_beat;
             earlier || attempt.is_some_and(|it| it.settled.is_none_or(|at| at == revision))
         })
     }

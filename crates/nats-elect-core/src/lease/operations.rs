@@ -23,8 +23,6 @@ pub struct Operations {
     pending: Option<Pending>,
     /// Operations without an answer in time.
     late: VecDeque<Pending>,
-    /// When the last write was sent. A read that was sent before tells nothing of it.
-    last_write: Option<Moment>,
     timeout: AdaptiveTimeout,
     last_op: Unhashed<u64>,
 }
@@ -32,8 +30,10 @@ pub struct Operations {
 /// An operation that was sent, with its number.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Pending {
-    op: OpId,
+    op: Unhashed<OpId>,
     what: Operation,
+    /// Whether a write was sent since. A read tells nothing of it.
+    is_overtaken: bool,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -64,7 +64,6 @@ impl Operations {
         Self {
             pending: None,
             late: VecDeque::new(),
-            last_write: None,
             timeout,
             last_op: Unhashed(0),
         }
@@ -95,10 +94,14 @@ impl Operations {
     pub fn begin(&mut self, what: Operation) -> (OpId, Duration) {
         *self.last_op += 1;
         let op = OpId(*self.last_op);
-        self.pending = Some(Pending { op, what });
-        if let Operation::Write(write) = what {
-            self.last_write = Some(write.sent);
+        if matches!(what, Operation::Write(_)) {
+            self.late.iter_mut().for_each(|it| it.is_overtaken = true);
         }
+        self.pending = Some(Pending {
+            op: Unhashed(op),
+            what,
+            is_overtaken: false,
+        });
         (op, self.timeout.within(what.round_trips()))
     }
 
@@ -111,7 +114,7 @@ impl Operations {
         proves: bool,
         now: Moment,
     ) -> Option<Operation> {
-        let Some(pending) = self.pending.take_if(|pending| pending.op == op) else {
+        let Some(pending) = self.pending.take_if(|pending| *pending.op == op) else {
             return if proves {
                 self.finish_late(op, now)
             } else {
@@ -131,17 +134,17 @@ impl Operations {
 
     /// A read that was sent before the last write counts for nothing.
     fn finish_late(&mut self, op: OpId, now: Moment) -> Option<Operation> {
-        let index = self.late.iter().position(|late| late.op == op)?;
-        let what = self.late.remove(index)?.what;
+        let index = self.late.iter().position(|late| *late.op == op)?;
+        let Pending {
+            what, is_overtaken, ..
+        } = self.late.remove(index)?;
         self.learn_pace(what, true, now);
-        match what {
-            Operation::Read { sent } if self.last_write.is_some_and(|write| write >= sent) => None,
-            what => {
-                // The same answer serves a read that was sent meanwhile, or shows more than that.
-                self.forget_reads();
-                Some(what)
-            }
+        if what.is_read() && is_overtaken {
+            return None;
         }
+        // The same answer serves a read that was sent meanwhile, or shows more than that.
+        self.forget_reads();
+        Some(what)
     }
 
     /// Forgets the reads under way, because a write turned out to be stored. They may show less

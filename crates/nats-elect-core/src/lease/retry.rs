@@ -150,6 +150,14 @@ impl Retry {
         kind.at = kind.at.max(at);
     }
 
+    /// Forgets since when attempts are due, for model checkers.
+    pub fn forget_what_is_over(&mut self, now: Moment) {
+        for kind in &mut self.kinds {
+            kind.at = kind.at.max(now);
+        }
+        self.any_at = self.any_at.max(now);
+    }
+
     /// Makes the next attempt of each kind due at once, because the situation changed.
     pub fn hurry(&mut self) {
         for kind in &mut self.kinds {

@@ -29,6 +29,14 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// Forgets what decides nothing from `now` on, for model checkers. A confirmed write starts no other
+    /// lease.
+    pub fn forget_what_is_over(&mut self, now: Moment) {
+        self.attempts.forget_sending();
+        self.retry.forget_what_is_over(now);
+        self.reopen_at = self.reopen_at.map(|at| at.max(now));
+    }
+
     pub fn new(
         incarnation: Uuid,
         first_beat: u64,

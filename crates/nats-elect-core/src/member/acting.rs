@@ -16,8 +16,6 @@ use crate::mutation::mutated;
 #[derive(Clone, Debug, Hash)]
 struct Term {
     epoch: Epoch,
-    /// The sequence of the map by which it began.
-    token: u64,
     /// The deadline of a handler that was told to end.
     ending: Option<Moment>,
 }
@@ -158,7 +156,6 @@ impl Acting {
             self.begin.remove(place);
             let term = Term {
                 epoch,
-                token: map.sequence(),
                 ending: None,
             };
             self.terms.insert(unit.clone(), term);
@@ -246,12 +243,6 @@ impl Acting {
         // Whose handler ended begins by another map, which it can't write.
         let units = units.chain(self.failures.need_map().filter(|_| is_aside));
         sets(units.collect::<BTreeSet<_>>().into_iter())
-    }
-
-    /// The token of a unit's term, if its handler runs and was not told to end.
-    pub fn token(&self, unit: &UnitId) -> Option<u64> {
-        let term = self.terms.get(unit).filter(|it| it.ending.is_none());
-        term.map(|it| it.token)
     }
 }
 

@@ -104,7 +104,7 @@ impl Keeping {
 
     /// The beat of the next heartbeat.
     pub const fn next_beat(&self) -> u64 {
-        self.wire.attempts.next_beat
+        self.wire.attempts.next_beat.0
     }
 
     /// Has the own key and the map read at a moment.

@@ -132,12 +132,6 @@ impl Member {
         self
     }
 
-    /// The sequence in the token of a unit's term, while its handler may act and was not told to end.
-    pub fn acts(&self, unit: &UnitId, now: Moment) -> Option<u64> {
-        let is_valid = self.keeping.lease().is_some_and(|(_, until)| now < until);
-        self.acting.token(unit).filter(|_| is_valid)
-    }
-
     /// Takes an input. `now` never goes back, and `fresh` is drawn for each step. After
     /// [`Effect::Left`] there are no more steps.
     pub fn step(&mut self, now: Moment, fresh: Fresh, input: Input) -> Vec<Effect> {

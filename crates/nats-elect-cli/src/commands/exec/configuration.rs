@@ -58,9 +58,11 @@ impl Exec {
                 names.extend(elections.roles.keys().cloned());
             }
             if names.is_empty() {
-                let (file, count) = (path.display(), elections.roles.len());
-                let what = format!("{file} has {count} roles: choose with --role");
-                return Err(Failure::usage(what));
+                return Err(Failure::usage(format!(
+                    "{} has {} roles: choose with --role",
+                    path.display(),
+                    elections.roles.len()
+                )));
             }
             let unknown = names.iter().find(|it| !elections.roles.contains_key(*it));
             if let Some(role) = unknown {

@@ -67,8 +67,10 @@ struct Left {
 impl Left {
     fn of(report: &InstanceReport) -> Self {
         let counts = |count: fn(&GroupReport) -> usize| {
-            let groups = report.groups.iter();
-            let counts = groups.map(|(name, it)| (name.clone(), count(it)));
+            let counts = report
+                .groups
+                .iter()
+                .map(|(name, it)| (name.clone(), count(it)));
             counts.filter(|(_, count)| *count > 0).collect()
         };
         Self {

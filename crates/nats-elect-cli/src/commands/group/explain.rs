@@ -96,8 +96,10 @@ impl Explain {
         let plans = plans.unwrap_or_default();
         let plans = plans.iter().map(|it| (it.unit.as_str(), it));
         let plans: BTreeMap<_, _> = plans.collect();
-        let units = group.units.iter();
-        let told = units.filter(|it| unit.is_none_or(|unit| it.unit == unit));
+        let told = group
+            .units
+            .iter()
+            .filter(|it| unit.is_none_or(|unit| it.unit == unit));
         let told = told.map(|it| {
             let plan = plans.get(&*it.unit).copied();
             (it, plan, waiting(group, it, plan))
@@ -216,8 +218,10 @@ fn of_unit(
 }
 
 fn alive(member: &ObservedMember, state: &str) -> String {
-    let lease = member.ttl.map(|ttl| format!("lease {}", lasted(ttl)));
-    let lease = lease.unwrap_or_else(|| "its lease is not known".to_owned());
+    let lease = member.ttl.map_or_else(
+        || "its lease is not known".to_owned(),
+        |ttl| format!("lease {}", lasted(ttl)),
+    );
     let beat = if member.confirmed {
         format!("last heartbeat {}", ago(member.age))
     } else {

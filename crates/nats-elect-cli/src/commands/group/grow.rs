@@ -106,16 +106,20 @@ impl Grow {
             "written": written, "unowned": now.unowned, "changing": now.changing, "done": done,
         });
         let has = if written { "has" } else { "already has" };
-        let generation = now.generation;
-        let has = format!("{group} {has} {shards} shards, in generation {generation}");
+        let has = format!(
+            "{group} {has} {shards} shards, in generation {}",
+            now.generation
+        );
         let owned = done.then(|| "all of them have owners".to_owned());
         output.tell(&told, [has].into_iter().chain(owned))?;
         if in_time.is_ok() {
             return Ok(0);
         }
         let after = lasted(self.wait_timeout);
-        let words = now.words();
-        let what = format!("after {after} not all of the new units have owners: {words}");
+        let what = format!(
+            "after {after} not all of the new units have owners: {}",
+            now.words()
+        );
         Err(Failure::unreachable(what).advice(
             "the members go on; `nats-elect group explain GROUP` says for whom units wait, and the same command waits again",
         ))
@@ -170,7 +174,9 @@ impl Now {
     }
 
     fn words(&self) -> String {
-        let (unowned, changing) = (self.unowned, self.changing);
-        format!("{unowned} units have no owner, {changing} wait for former ones")
+        format!(
+            "{} units have no owner, {} wait for former ones",
+            self.unowned, self.changing
+        )
     }
 }

@@ -40,8 +40,10 @@ fn find<'a>(all: &'a ObservedGroups, name: &str) -> Result<&'a ObservedGroup, Fa
 
 /// Tells the problems of these groups, below a table.
 fn note_problems(all: &ObservedGroups, names: impl IntoIterator<Item: AsRef<str>>, output: Output) {
-    let names = names.into_iter();
-    let problems: Vec<_> = names.flat_map(|it| problems(all, it.as_ref())).collect();
+    let problems: Vec<_> = names
+        .into_iter()
+        .flat_map(|it| problems(all, it.as_ref()))
+        .collect();
     if !problems.is_empty() {
         output.note("");
     }

@@ -86,8 +86,11 @@ impl Show {
         if output.is_data() {
             let mut told = json!(Group::of(&groups, self.group.as_str(), group));
             told["bucket"] = json!(shared.config()?.bucket);
-            let members = members.into_iter().map(MemberRecord::of);
-            told["members"] = members.map(|it| json!(it)).collect();
+            told["members"] = members
+                .into_iter()
+                .map(MemberRecord::of)
+                .map(|it| json!(it))
+                .collect();
             told["units"] = json!(group.units);
             output.data(&told)?;
             return Ok(0);
