@@ -157,11 +157,11 @@ async fn it_answers_again_after_a_broken_connection_and_a_restart_of_the_server(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_no_message_holds_is_refused_and_costs_no_connection() {
-    let config = "max_payload: 65536\n";
+    let config = "max_payload: 16384\n";
     let server = configured(config);
     let journal = Journal::default();
     let mut a = instance("a", server.url(), &journal);
-    let names: Vec<_> = (0..80).map(|i| format!("{}{i}", "r".repeat(250))).collect();
+    let names: Vec<_> = (0..40).map(|i| format!("{}{i}", "r".repeat(250))).collect();
     for name in &names {
         a = a.role(name, leased_for(ms(10_000)));
     }
