@@ -95,7 +95,9 @@ pub(super) struct GroupState {
     other_kind: Option<&'static str>,
     /// The terms that were told to act.
     acting: BTreeMap<UnitId, TermId>,
-    /// Units whose handlers have begun or end since the board was shown.
+    /// Units that have another owner, of which nobody was told yet.
+    moved: BTreeSet<UnitId>,
+    /// Units whose handlers have begun or end, of which nobody was told yet.
     stirred: BTreeSet<UnitId>,
     stopping: Option<Stopping>,
     has_left: bool,
@@ -192,6 +194,7 @@ impl Actor for GroupActor {
             compared: (0, false),
             other_kind: None,
             acting: BTreeMap::new(),
+            moved: BTreeSet::new(),
             stirred: BTreeSet::new(),
             stopping: None,
             has_left: false,
@@ -264,6 +267,7 @@ impl GroupState {
         self.check_health(myself);
         self.log_lease();
         self.show();
+        self.tell_owners();
         self.log_difference();
         self.show_gauges();
         self.arm_timer(myself);
@@ -279,6 +283,7 @@ impl GroupState {
         while let Some(input) = inputs.pop_front() {
             let effects = self.member.step(clock::now(), fresh(), input);
             self.bequeath();
+            self.show();
             for effect in effects {
                 inputs.extend(self.carry_out(myself, effect));
             }
@@ -370,6 +375,7 @@ impl GroupState {
         } else if self.stopping != Some(Stopping::Abandoned) {
             self.stopping = Some(Stopping::Keeping);
             self.bequeath();
+            self.show();
             for running in self.running.values_mut() {
                 running.cancel(UnitTermEnd::Drained);
             }

@@ -25,6 +25,31 @@ async fn the_shards_of_a_member_that_is_cut_off_are_owned_again_after_its_lease(
     stop(a).await;
 }
 
+/// A handle that names a unit as its own names its owner too, at any moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whose_handler_acts_is_the_owner_from_the_handlers_start() {
+    const SHARDS: u32 = 64;
+    let (server, journal) = served();
+    let a = member(&server.url(), "a", SHARDS, &journal).await;
+    let handle = group(&a);
+    let all_act = async {
+        loop {
+            let mine = handle.mine();
+            for unit in &mine {
+                let owner = handle.owner(unit).expect("an owner");
+                assert!(owner.acts_here && owner.instance_id == "a", "{owner:?}");
+            }
+            if mine.len() == SHARDS as usize {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let all_act = tokio::time::timeout(SOON, all_act).await;
+    all_act.expect("all shards act");
+    stop(a).await;
+}
+
 /// Otherwise it would be counted among the members for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_key_of_a_member_that_is_cut_off_without_a_shard_is_ended() {

@@ -8,7 +8,7 @@ use nats_elect_core::assignment::Map;
 use nats_elect_core::member::UnitId;
 
 impl GroupState {
-    /// Shows what is known now, and tells of owners that have changed.
+    /// Shows what is known now, before handlers begin by it.
     pub(super) fn show(&mut self) {
         let own = self.member.epoch();
         let map = self.member.map().cloned();
@@ -18,37 +18,46 @@ impl GroupState {
         let before = std::mem::replace(&mut self.shown, map.clone());
         let sequence = |map: &Option<Arc<Map>>| map.as_ref().map(|it| it.sequence());
         let is_new = sequence(&before) != sequence(&map);
+        let mut board = self.scope.known();
+        if !is_new && (board.own, board.joined, board.takes_units) == (own, joined, takes_units) {
+            return;
+        }
+        (board.own, board.joined, board.takes_units) = (own, joined, takes_units);
+        if !is_new {
+            self.scope.show(board, false);
+            return;
+        }
         let generation = map.as_ref().map(|it| it.generation());
         let before = before.filter(|it| Some(it.generation()) == generation);
-        let mut board = self.scope.known();
-        let is_same = (board.own, board.joined, board.takes_units) == (own, joined, takes_units);
         // What was told is of another generation, of another bucket, or of before a crash.
-        let resets = is_new && before.is_none() && board.map.is_some();
-        if is_new || !is_same {
-            (board.own, board.joined, board.takes_units) = (own, joined, takes_units);
-            if is_new {
-                let members = self.member.instances();
-                let members = members.map(|(epoch, id)| (epoch, id.clone()));
-                board.members = Arc::new(members.collect());
-                board.map.clone_from(&map);
-            }
-            self.scope.show(board, resets);
-        }
+        let resets = before.is_none() && board.map.is_some();
+        let members = self.member.instances();
+        let members = members.map(|(epoch, id)| (epoch, id.clone()));
+        board.members = Arc::new(members.collect());
+        board.map.clone_from(&map);
+        self.scope.show(board, resets);
         if resets {
             self.acting.clear();
         }
         let Some(map) = map else {
             return;
         };
-        let has_other_owner = |place: u32| {
-            let owner = |it: &Arc<Map>| (place < it.units().count()).then(|| it.owner(place));
-            is_new && before.as_ref().and_then(owner) != Some(map.owner(place))
-        };
+        let owner = |it: &Arc<Map>, place| (place < it.units().count()).then(|| it.owner(place));
+        let moved = (0..map.units().count()).filter(|place| {
+            let former = before.as_ref().and_then(|it| owner(it, *place));
+            former != Some(map.owner(*place))
+        });
+        (self.moved).extend(moved.filter_map(|place| UnitId::at(&map, place)));
+    }
+
+    /// Tells of units that have another owner, and of handlers that have begun or end.
+    pub(super) fn tell_owners(&mut self) {
+        let moved = std::mem::take(&mut self.moved);
         let mut units = std::mem::take(&mut self.stirred);
-        if is_new {
-            let places = (0..map.units().count()).filter(|place| has_other_owner(*place));
-            units.extend(places.filter_map(|place| UnitId::at(&map, place)));
-        }
+        let Some(map) = self.shown.clone() else {
+            return;
+        };
+        units.extend(moved.iter().cloned());
         let mut has_told = false;
         for unit in units {
             let Some(place) = unit.place_in(&map) else {
@@ -60,7 +69,7 @@ impl GroupState {
                 Some(token) => self.acting.insert(unit.clone(), token),
                 None => self.acting.remove(&unit),
             };
-            if told != token || has_other_owner(place) {
+            if told != token || moved.contains(&unit) {
                 self.scope.tell(&unit.unit().name(), map.owner(place));
                 has_told = true;
             }
