@@ -155,10 +155,9 @@ impl RoleManagerBuilder {
     /// `key` is the public key, by which others know the signer. `sign` returns the proof: a text
     /// that contains the statement and its signature. Others ignore a text of more than 8 KiB.
     ///
-    /// `sign` is called once for each heartbeat, and before that for its size where a message of the
-    /// bucket has not much room. It runs on the thread of the elections, so it must not block or
-    /// panic. Signing costs also one more heartbeat, sent at once, when a role is won: the first
-    /// record of a term carries no proof, and the second one does.
+    /// `sign` is called once for each heartbeat. It runs on the thread of the elections, so it must
+    /// not block or panic. Signing costs also one more heartbeat, sent at once, when a role is won:
+    /// the first record of a term carries no proof, and the second one does.
     pub fn signer(
         mut self,
         key: impl Into<String>,

@@ -11,8 +11,9 @@ use crate::support::{ROLE, SOON, comes_true, leased_for, ms, proxied};
 const ROLES: [&str; 5] = [ROLE, "billing", "cleanup", "metrics", "reports"];
 /// How long the network is to stall, in seconds, for a longer look than every build can have.
 const LONGER: &str = "NATS_ELECT_STALL_SECONDS";
-/// A process that looks at its clock all the time and sees it jump so far stood still.
-const GAP: Duration = ms(250);
+/// A process that looks at its clock all the time and sees it jump so far stood still. A request has
+/// no more time to spare on the slowest network here.
+const GAP: Duration = ms(50);
 
 fn delay(proxy: &TcpProxy, one_way: Duration) {
     for direction in [Direction::ToServer, Direction::ToClient] {

@@ -7,8 +7,8 @@ use crate::store::watch::KEPT;
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::BucketName;
 
-/// The bytes that a message with a record may need. Metadata, of 4 KiB at most, is the largest part of a
-/// role's record; the loads of 32 heavy units are that of a member's.
+/// The bytes that a message with a record may need. A role's record has up to 4 KiB of metadata and a
+/// proof of up to 8 KiB; a member's has the loads of 32 heavy units.
 pub(in crate::store) const LARGEST_RECORD: u32 = 16 * 1024;
 
 /// What is to be said of a setting.
