@@ -17,8 +17,8 @@ pub(crate) use self::settings::config_setters;
 #[derive(Default)]
 pub(crate) struct Access {
     pub config: ManagerConfig,
-    /// The environment, once it was asked for.
-    pub environment: Option<Environment>,
+    /// The environment. Empty until it was asked for.
+    pub environment: Environment,
     /// The first problem with the environment.
     pub unreadable: Option<ConfigError>,
     pub options: Option<ConnectOptions>,
@@ -33,7 +33,7 @@ impl Access {
             Ok((config, _)) => self.config = config,
             Err(error) => self.unreadable = self.unreadable.take().or(Some(error)),
         }
-        self.environment = Some(environment);
+        self.environment = environment;
     }
 
     /// Checks every rule. The resulting settings are in `config`.

@@ -349,6 +349,11 @@ impl Bucket {
         server_of(self.client())
     }
 
+    /// Returns the version of that server.
+    pub fn server_version(&self) -> String {
+        self.client().server_info().version
+    }
+
     /// Returns the largest message that the connected server takes, in bytes.
     pub fn max_payload(&self) -> usize {
         self.client().server_info().max_payload
