@@ -67,8 +67,7 @@ impl Access {
 async fn resolved(config: ManagerConfig, given: Option<ConnectOptions>) -> Result<Own, Error> {
     let servers = servers(&config)?;
     let resolved = tokio::task::spawn_blocking(move || {
-        let options = options::options(given, &config, &servers)?;
-        let login = options::login(&config.auth, &servers);
+        let (options, login) = options::options(given, &config, &servers)?;
         let servers = servers.into_iter().map(options::without_credentials);
         Ok(Own {
             servers: servers.collect(),
