@@ -330,13 +330,8 @@ impl Bucket {
     }
 
     /// The subject of a key, or of a filter of keys.
-    pub(super) fn subject(&self, key: impl Display) -> String {
+    pub fn subject(&self, key: impl Display) -> String {
         format!("{}{key}", self.shared.prefix)
-    }
-
-    /// The subject of the role's key.
-    pub fn role_subject(&self, role: &RoleName) -> String {
-        format!("{}{role}", self.shared.prefix)
     }
 
     /// The subject of the role's fence key.
