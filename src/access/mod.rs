@@ -17,8 +17,8 @@ pub(crate) use self::settings::config_setters;
 #[derive(Default)]
 pub(crate) struct Access {
     pub config: ManagerConfig,
-    /// The environment, once it was asked for.
-    pub environment: Option<Environment>,
+    /// The environment. Empty until it was asked for.
+    pub environment: Environment,
     /// The first problem with the environment.
     pub unreadable: Option<ConfigError>,
     pub options: Option<ConnectOptions>,
@@ -33,7 +33,7 @@ impl Access {
             Ok((config, _)) => self.config = config,
             Err(error) => self.unreadable = self.unreadable.take().or(Some(error)),
         }
-        self.environment = Some(environment);
+        self.environment = environment;
     }
 
     /// Checks every rule. The resulting settings are in `config`.
@@ -67,8 +67,7 @@ impl Access {
 async fn resolved(config: ManagerConfig, given: Option<ConnectOptions>) -> Result<Own, Error> {
     let servers = servers(&config)?;
     let resolved = tokio::task::spawn_blocking(move || {
-        let options = options::options(given, &config, &servers)?;
-        let login = options::login(&config.auth, &servers);
+        let (options, login) = options::options(given, &config, &servers)?;
         let servers = servers.into_iter().map(options::without_credentials);
         Ok(Own {
             servers: servers.collect(),

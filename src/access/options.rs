@@ -17,20 +17,23 @@ use crate::model::config::{AuthConfig, ConfigError, HIDDEN, ManagerConfig, TlsCo
 const SEED_RULE: &str = "must be the seed of a user's nkey: 58 characters that begin with SU, as `nk -gen user` writes it";
 const CREDS_RULE: &str = "must hold a user's JWT and seed between their BEGIN and END lines, as `nsc generate creds` writes them";
 
+/// Options, and the identity that they show to the servers, in words and without a secret.
+type WithLogin = (ConnectOptions, Option<String>);
+
 /// Adds the connection settings of the configuration to the options of the caller. It reads files,
 /// so do not call it on a thread that must not block.
 pub(super) fn options(
     given: Option<ConnectOptions>,
     config: &ManagerConfig,
     servers: &[ServerAddr],
-) -> Result<ConnectOptions, ConfigError> {
-    let options = authenticated(given, &config.auth)?;
-    let options = with_credentials_of(options, servers);
+) -> Result<WithLogin, ConfigError> {
+    let (options, of_settings) = authenticated(given, &config.auth)?;
+    let (options, of_address) = with_credentials_of(options, servers);
     let mut options = encrypted(options, &config.tls)?;
     if let Some(prefix) = &config.inbox_prefix {
         options = options.custom_inbox_prefix(prefix);
     }
-    Ok(options)
+    Ok((options, of_address.or(of_settings)))
 }
 
 /// Checks that none of these is set, because a client that was connected elsewhere ignores them.
@@ -55,13 +58,13 @@ pub(super) fn nothing_said(config: &ManagerConfig) -> Result<(), ConfigError> {
 fn authenticated(
     given: Option<ConnectOptions>,
     auth: &AuthConfig,
-) -> Result<ConnectOptions, ConfigError> {
-    let (identity, field, rule) = if let Some(nkey) = &auth.nkey {
+) -> Result<WithLogin, ConfigError> {
+    let (identity, login, field, rule) = if let Some(nkey) = &auth.nkey {
         let identity = Identity::of_seed(nkey.expose());
-        (identity, "auth.nkey", SEED_RULE)
+        (identity, "the nkey", "auth.nkey", SEED_RULE)
     } else if let Some(creds) = &auth.creds {
         let identity = Identity::of_creds(creds.expose());
-        (identity, "auth.creds", CREDS_RULE)
+        (identity, "`auth.creds`", "auth.creds", CREDS_RULE)
     } else if let Some(path) = &auth.nkey_file {
         return with_file(given, path, of_nkey_file);
     } else if let Some(path) = &auth.creds_file {
@@ -69,29 +72,30 @@ fn authenticated(
     } else {
         let options = given.unwrap_or_default();
         return Ok(match (&auth.user, &auth.password, &auth.token) {
-            (Some(user), Some(password), _) => {
-                options.user_and_password(user.clone(), password.expose().to_owned())
-            }
-            (_, _, Some(token)) => options.token(token.expose().to_owned()),
-            _ => options,
+            (Some(user), Some(password), _) => with_password(options, user, password.expose()),
+            (_, _, Some(token)) => with_token(options, token.expose()),
+            _ => (options, None),
         });
     };
-    identity
-        .map(|identity| identity.added_to(given.unwrap_or_default()))
-        .ok_or_else(|| ConfigError::new(field, HIDDEN, rule))
+    let identity = identity.ok_or_else(|| ConfigError::new(field, HIDDEN, rule))?;
+    Ok((
+        identity.added_to(given.unwrap_or_default()),
+        Some(login.into()),
+    ))
 }
 
 fn with_file(
     given: Option<ConnectOptions>,
     path: &Path,
     read: fn(&Path) -> Result<Identity, ConfigError>,
-) -> Result<ConnectOptions, ConfigError> {
+) -> Result<WithLogin, ConfigError> {
     let identity = read(path)?;
     // The caller's options can't be changed to read a file.
-    Ok(match given {
+    let options = match given {
         None => read_anew(path.to_owned(), read),
         Some(options) => identity.added_to(options),
-    })
+    };
+    Ok((options, Some(format!("the file \"{}\"", path.display()))))
 }
 
 fn of_nkey_file(path: &Path) -> Result<Identity, ConfigError> {
@@ -181,41 +185,25 @@ fn wrong(field: &str, path: &Path, rule: &str) -> ConfigError {
 }
 
 /// Takes the login from the addresses, because async-nats ignores it there.
-fn with_credentials_of(options: ConnectOptions, servers: &[ServerAddr]) -> ConnectOptions {
+fn with_credentials_of(options: ConnectOptions, servers: &[ServerAddr]) -> WithLogin {
     let named = |server: &ServerAddr| {
         let password = server.password().map(percent_decoded);
         Some((percent_decoded(server.username()?), password))
     };
     match servers.iter().find_map(named) {
-        None => options,
-        Some((user, Some(password))) => options.user_and_password(user, password),
-        Some((token, None)) => options.token(token),
+        None => (options, None),
+        Some((user, Some(password))) => with_password(options, &user, &password),
+        Some((token, None)) => with_token(options, &token),
     }
 }
 
-/// Returns the identity that the configuration shows to the servers, in words and without a secret.
-pub(super) fn login(auth: &AuthConfig, servers: &[ServerAddr]) -> Option<String> {
-    let in_address = || {
-        let server = servers.iter().find(|server| server.username().is_some())?;
-        let user = percent_decoded(server.username()?);
-        Some(match server.password() {
-            Some(_) => format!("user {user:?}"),
-            None => "the token".into(),
-        })
-    };
-    let file = |path: &Path| format!("the file \"{}\"", path.display());
-    let user = |user: &String| format!("user {user:?}");
-    in_address().or_else(|| {
-        let ways = [
-            auth.nkey.as_ref().map(|_| "the nkey".into()),
-            auth.creds.as_ref().map(|_| "`auth.creds`".into()),
-            auth.nkey_file.as_deref().map(file),
-            auth.creds_file.as_deref().map(file),
-            auth.user.as_ref().map(user),
-            auth.token.as_ref().map(|_| "the token".into()),
-        ];
-        ways.into_iter().flatten().next()
-    })
+fn with_password(options: ConnectOptions, user: &str, password: &str) -> WithLogin {
+    let options = options.user_and_password(user.to_owned(), password.to_owned());
+    (options, Some(format!("user {user:?}")))
+}
+
+fn with_token(options: ConnectOptions, token: &str) -> WithLogin {
+    (options.token(token.to_owned()), Some("the token".into()))
 }
 
 /// Returns the address without its login, because the client's logs show addresses.

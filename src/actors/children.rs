@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::Link;
 use super::linked::{Linked, attend};
 use super::messages::MonitorMsg;
-use super::monitor::{MonitorActor, MonitorSetup, Opened};
+use super::monitor::{MonitorActor, MonitorSetup, Ready};
 use crate::clock;
-use crate::error::Error;
 
 pub(super) struct Children {
     setup: MonitorSetup,
@@ -29,7 +28,7 @@ impl Children {
     /// cannot be.
     pub async fn start(
         setup: MonitorSetup,
-        ready: oneshot::Sender<Result<Opened, Error>>,
+        ready: Ready,
         supervisor: ActorCell,
     ) -> Result<Self, ActorProcessingErr> {
         let monitor = (setup.clone(), Some(ready));

@@ -202,7 +202,7 @@ impl ElectionState {
                 return None;
             }
             ElectionMsg::Ask(request) => self.requested(request),
-            ElectionMsg::Asked { question, reply } => {
+            ElectionMsg::Asked(question, reply) => {
                 self.peers += 1;
                 let reply_to = ReplyId(self.peers);
                 self.reply_to = Some((reply_to, reply));

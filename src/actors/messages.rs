@@ -137,10 +137,7 @@ pub(crate) enum ElectionMsg {
     /// The server refused a publish to the data of the role's leader.
     DataDenied(Denied),
     /// Another instance asks, and waits for an answer at this subject.
-    Asked {
-        question: PeerRequest,
-        reply: Subject,
-    },
+    Asked(PeerRequest, Subject),
     Handler(HandlerReport),
     /// The handlers' runtime keeps a health check from being answered.
     HealthUnanswered,

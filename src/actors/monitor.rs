@@ -9,6 +9,7 @@ mod setup;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,12 +26,12 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::error::Error;
 use crate::repeated::{Repeated, without_random_parts};
-use crate::store::{self, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
+use crate::store::{self, BucketInfo, BucketNote, Denied, Mailbox, StoreError, inbox_prefix};
 use nats_elect_core::duration::exact;
 use nats_elect_core::name::RoleName;
 use nats_elect_core::{Input, Moment};
 use outage::Outage;
-pub(crate) use setup::{MonitorSetup, Opened};
+pub(crate) use setup::MonitorSetup;
 
 /// The interval between looks at the connection's state. With a client of our own, events report
 /// the same sooner.
@@ -47,7 +48,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 pub(crate) struct MonitorActor;
 
 /// Receives one message: that the bucket was opened, or that it cannot be.
-type Ready = oneshot::Sender<Result<Opened, Error>>;
+pub(crate) type Ready = oneshot::Sender<Result<(store::Bucket, BucketInfo), Error>>;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct MonitorState {
@@ -56,7 +57,7 @@ pub(crate) struct MonitorState {
     client: Option<Client>,
     mailbox: Arc<Mailbox>,
     connects: u64,
-    link: LinkState,
+    link: Link,
     bucket: Option<(store::Bucket, nats_elect_core::Bucket)>,
     looks: u64,
     looking: bool,
@@ -90,14 +91,6 @@ pub(crate) struct MonitorState {
     notes: Vec<BucketNote>,
 }
 
-/// The last reported state of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
-    Down,
-    Unusable,
-    Up,
-}
-
 impl Actor for MonitorActor {
     type Msg = MonitorMsg;
     type State = MonitorState;
@@ -115,7 +108,9 @@ impl Actor for MonitorActor {
             client: None,
             mailbox: Arc::default(),
             connects: 0,
-            link: LinkState::Down,
+            link: Link::Down {
+                since: clock::now(),
+            },
             bucket: None,
             looks: 0,
             looking: false,
@@ -165,7 +160,7 @@ impl MonitorState {
             MonitorMsg::Poll => {
                 self.look_at_connection(myself);
                 self.enforce_grace();
-                if self.link == LinkState::Up && clock::now() >= self.next_look {
+                if matches!(self.link, Link::Up { .. }) && clock::now() >= self.next_look {
                     self.look_at_bucket(myself);
                 }
                 self.poll_later(myself);
@@ -366,13 +361,14 @@ impl MonitorState {
             }
             return;
         }
-        if !flapped && self.link != LinkState::Down && self.outage.is_none() {
+        let is_down = matches!(self.link, Link::Down { .. });
+        if !flapped && !is_down && self.outage.is_none() {
             return;
         }
         self.connects = connects;
         self.told_refused = false;
         self.farewell = None;
-        if flapped && self.link != LinkState::Down {
+        if flapped && !is_down {
             self.disconnected();
         }
         if let Some(outage) = self.outage.take() {
@@ -385,7 +381,7 @@ impl MonitorState {
             .clone()
             .filter(|(_, info)| info.unique_sequences)
         {
-            self.tell(LinkState::Up, Link::Up { bucket, info });
+            self.tell(Link::Up { bucket, info });
         }
         if flapped {
             // A look from before the reconnect says nothing about the present state.
@@ -439,7 +435,7 @@ impl MonitorState {
         }
         if let Some(outage) = &self.outage {
             let since = outage.since;
-            self.tell(LinkState::Down, Link::Down { since });
+            self.tell(Link::Down { since });
         }
     }
 
@@ -467,9 +463,9 @@ impl MonitorState {
         ends.min()
     }
 
-    fn tell(&mut self, standing: LinkState, link: Link) {
-        if self.link != standing {
-            self.link = standing;
+    fn tell(&mut self, link: Link) {
+        if discriminant(&self.link) != discriminant(&link) {
+            self.link = link.clone();
             (self.setup.tell)(link);
         }
     }

@@ -11,7 +11,7 @@ use super::messages::ElectionMsg;
 use super::rate_limit::RateLimit;
 use crate::clock;
 use crate::role::Instance;
-use crate::store::{self, StoreError};
+use crate::store::StoreError;
 use nats_elect_core::peer::{PeerReply, PeerRequest, Refusal};
 
 pub(super) struct Peers {
@@ -29,27 +29,21 @@ impl Linked for Peers {
             .await?;
         reached.caught_up();
         let mut gate = RateLimit::new(clock::now());
-        while let Some(request) = peers.next().await {
-            let store::PeerMessage {
-                role,
-                question,
-                reply,
-            } = request;
+        while let Some(asked) = peers.next().await {
+            let role = asked.role;
             if !gate.passes(&role, clock::now()) {
                 continue;
             }
             // Two ids may share a subject.
-            let addressed = match &question {
+            let addressed = match &asked.question {
                 PeerRequest::Ready { to, .. } => to.as_deref() == Some(self.instance.id.as_str()),
                 PeerRequest::Yield {
                     incarnation: to, ..
                 } => *to == self.instance.incarnation,
             };
-            let asked = ElectionMsg::Asked {
-                question,
-                reply: reply.clone(),
-            };
-            if !self.routes.send(&role, asked) && addressed {
+            let reply = asked.reply.clone();
+            let message = ElectionMsg::Asked(asked.question, asked.reply);
+            if !self.routes.send(&role, message) && addressed {
                 let why = Refusal::NotStanding;
                 let refused = PeerReply::Refused { why };
                 bucket.reply(reply, refused.to_json()).await;

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use self::line::Line;
 use super::linked::{Linked, Reached};
 use crate::lock::lock;
-use crate::model::config::{EventsConfig, Storage};
+use crate::model::config::ManagerConfig;
 use crate::model::leader_event::LeaderEvent;
 use crate::store::{self, StoreError, events_stream};
 
@@ -30,11 +30,7 @@ const RETRY_DENIED: Duration = Duration::from_secs(3);
 const PATIENCE: u32 = 30;
 
 pub(crate) struct Publisher {
-    events: EventsConfig,
-    /// Whether this instance makes a history of its own accord: it also makes a missing bucket.
-    makes_history: bool,
-    replicas: usize,
-    storage: Storage,
+    config: ManagerConfig,
     line: Mutex<Line>,
     /// Notified when a change joins the line.
     joined: Notify,
@@ -49,18 +45,10 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub fn new(
-        events: EventsConfig,
-        makes_history: bool,
-        replicas: usize,
-        storage: Storage,
-    ) -> Arc<Self> {
+    pub fn new(config: ManagerConfig) -> Arc<Self> {
         Arc::new(Self {
-            is_done: watch::Sender::new(events.keep.is_none() && !makes_history),
-            events,
-            makes_history,
-            replicas,
-            storage,
+            is_done: watch::Sender::new(!makes_stream(&config)),
+            config,
             line: Mutex::default(),
             joined: Notify::new(),
             complained: AtomicBool::new(false),
@@ -71,7 +59,7 @@ impl Publisher {
 
     /// Whether events must be kept. Otherwise they are if they can be.
     const fn must_keep(&self) -> bool {
-        self.events.keep.is_some()
+        self.config.events.keep.is_some()
     }
 
     /// Publishes this as soon as possible.
@@ -107,9 +95,7 @@ impl Publisher {
 
     /// Makes the stream, unless it exists.
     async fn make_stream(&self, bucket: &store::Bucket) -> Result<(), StoreError> {
-        let made = bucket
-            .create_events_stream(&self.events, self.replicas, self.storage, TIMEOUT)
-            .await;
+        let made = bucket.create_events_stream(&self.config, TIMEOUT).await;
         if made.is_ok() {
             self.stream_seen();
         }
@@ -148,7 +134,7 @@ impl Publisher {
     ) -> Result<(), StoreError> {
         let must_keep = self.must_keep();
         while let Some(event) = self.next() {
-            let subject_prefix = &self.events.subject_prefix;
+            let subject_prefix = &self.config.events.subject_prefix;
             let subject = format!("{subject_prefix}.{}.{}", bucket.name(), event.role);
             let payload = event.to_json();
             if !*confirm {
@@ -200,7 +186,7 @@ impl Linked for Publisher {
         let bucket = &reached.bucket;
         reached.caught_up();
         // Once for each link: an event does not wait for another attempt.
-        let unmade = if self.must_keep() || self.makes_history {
+        let unmade = if makes_stream(&self.config) {
             self.make_stream(bucket).await.err()
         } else {
             None
@@ -228,4 +214,9 @@ impl Linked for Publisher {
             _ => RETRY,
         }
     }
+}
+
+/// Whether this instance makes a stream: events must be kept, or it makes a missing bucket too.
+const fn makes_stream(config: &ManagerConfig) -> bool {
+    config.events.keep.is_some() || config.bucket_auto_create
 }

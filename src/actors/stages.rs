@@ -40,11 +40,10 @@ impl Stages {
         let Some(confirmed) = claim.confirmed else {
             return;
         };
-        let record = |stage, took| labels.stage(stage, took);
         if let Some(sign) = claim.last_sign {
-            record(Stage::Detection, claim.sent.since(sign));
+            labels.stage(Stage::Detection, claim.sent.since(sign));
         }
-        record(Stage::Claim, confirmed.since(claim.sent));
-        record(Stage::Fence, now.since(confirmed));
+        labels.stage(Stage::Claim, confirmed.since(claim.sent));
+        labels.stage(Stage::Fence, now.since(confirmed));
     }
 }

@@ -6,7 +6,6 @@ mod stopping;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::future::join_all;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -20,16 +19,15 @@ use super::connection::Connection;
 use super::election::{ElectionActor, ElectionSetup};
 use super::membership::{Groups, Membership};
 use super::messages::{ElectionMsg, GroupMsg, MonitorMsg, SupervisorMsg};
-use super::monitor::{MonitorSetup, Opened};
+use super::monitor::{MonitorSetup, Ready};
 use super::peers::Peers;
 use super::publisher::Publisher;
 use super::watch::Watch;
 use super::{Link, Routes};
 use crate::clock;
-use crate::error::Error;
 use crate::metrics::InstanceLabels;
 use crate::model::bequests::Bequests;
-use crate::model::config::{AdminConfig, MemberConfig, RoleSettings};
+use crate::model::config::{ManagerConfig, RoleSettings};
 use crate::role::{Instance, Order, RoleRegistry, RoleScope, SteppedDown};
 use crate::store::IfMissing;
 use nats_elect_core::event::Event;
@@ -43,19 +41,13 @@ const BEATS_PER_GENERATION: u64 = 1 << 40;
 pub(crate) struct Supervise {
     pub instance: Arc<Instance>,
     pub connection: Connection,
-    pub if_missing: IfMissing,
-    pub start_timeout: Duration,
+    pub config: ManagerConfig,
     pub routes: Routes,
     pub registry: RoleRegistry,
-    /// Without it nothing is published.
-    pub publisher: Option<Arc<Publisher>>,
-    pub admin: AdminConfig,
     /// Where elections note their terms for a companion process, if there is one.
     pub bequests: Option<Arc<Bequests>>,
     pub groups: Arc<Groups>,
-    /// The settings of this instance as a member of them.
-    pub member: MemberConfig,
-    pub ready: oneshot::Sender<Result<Opened, Error>>,
+    pub ready: Ready,
 }
 
 pub(super) struct SupervisorActor;
@@ -95,27 +87,39 @@ impl Actor for SupervisorActor {
         setup: Supervise,
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let (instance, bequests, routes) = (setup.instance, setup.bequests, setup.routes);
+        let config = setup.config;
         let labels = InstanceLabels::new(instance.id.as_str(), instance.bucket.as_str());
         labels.register();
-        let admin = setup.admin.enabled.then(|| {
+        let admin = config.admin.enabled.then(|| {
             AdminHandler::new(
                 Arc::clone(&instance),
-                &setup.admin.subject_prefix,
+                &config.admin.subject_prefix,
                 setup.registry.clone(),
                 Arc::clone(&setup.groups),
                 myself.clone(),
                 bequests.clone(),
             )
         });
-        let publisher = setup.publisher;
+        let publisher = config
+            .events
+            .publish
+            .then(|| Publisher::new(config.clone()));
+        let if_missing = if config.bucket_auto_create {
+            IfMissing::Create {
+                replicas: config.replicas,
+                storage: config.storage,
+            }
+        } else {
+            IfMissing::Fail
+        };
         let (links, bucket) = (myself.clone(), instance.bucket.clone());
         let tell = move |link| {
             let _ = links.send_message(SupervisorMsg::LinkChanged(link));
         };
-        let (connection, timeout) = (setup.connection, setup.start_timeout);
+        let (connection, timeout) = (setup.connection, config.start_timeout);
         let monitor = MonitorSetup {
             span: instance.span(),
-            if_missing: setup.if_missing,
+            if_missing,
             routes: routes.clone(),
             admin: admin.clone(),
             ..MonitorSetup::without_elections(connection, bucket, timeout, tell)
@@ -137,7 +141,7 @@ impl Actor for SupervisorActor {
         if let Some(admin) = admin {
             children.attend(admin);
         }
-        let (groups, member) = (&setup.groups, &setup.member);
+        let (groups, member) = (&setup.groups, &config.member);
         Ok(SupervisorState {
             memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,

@@ -240,32 +240,6 @@ impl AdminClient {
         self.led(RoleName::new(role)?, within).await
     }
 
-    async fn find_leader(
-        &self,
-        role: &RoleName,
-        within: Duration,
-    ) -> Result<LeaderFound, AdminError> {
-        let mut discovery = Discovery::begin(self, within).await?;
-        let mut asked = FuturesUnordered::new();
-        let mut searching = true;
-        let mut leader = None;
-        // Each instance is asked when it is found. The first that leads ends a search in one bucket.
-        let is_one = !self.search.names_any();
-        while searching || (leader.is_none() && !asked.is_empty()) {
-            tokio::select! {
-                found = discovery.next(), if searching => match found? {
-                    Some(instance) => asked.push(self.leads(instance, role)),
-                    None => searching = false,
-                },
-                Some(leads) = asked.next() => leader = leader.or(leads),
-            }
-            if is_one && leader.is_some() {
-                break;
-            }
-        }
-        leader.ok_or_else(|| AdminError::NoLeader(role.to_string()))
-    }
-
     /// Returns the instance's term of the role, if it leads the role.
     async fn leads(&self, instance: Instance, role: &RoleName) -> Option<LeaderFound> {
         let report = self.status_of(&instance, role.as_str()).await.ok()?;
@@ -290,7 +264,27 @@ impl AdminClient {
         role: RoleName,
         within: Duration,
     ) -> BoxFuture<'_, Result<LeaderFound, AdminError>> {
-        Box::pin(async move { self.find_leader(&role, within).await })
+        Box::pin(async move {
+            let mut discovery = Discovery::begin(self, within).await?;
+            let mut asked = FuturesUnordered::new();
+            let mut searching = true;
+            let mut leader = None;
+            // Each instance is asked when it is found. The first that leads ends a search in one bucket.
+            let is_one = !self.search.names_any();
+            while searching || (leader.is_none() && !asked.is_empty()) {
+                tokio::select! {
+                    found = discovery.next(), if searching => match found? {
+                        Some(instance) => asked.push(self.leads(instance, &role)),
+                        None => searching = false,
+                    },
+                    Some(leads) = asked.next() => leader = leader.or(leads),
+                }
+                if is_one && leader.is_some() {
+                    break;
+                }
+            }
+            leader.ok_or_else(|| AdminError::NoLeader(role.to_string()))
+        })
     }
 
     fn report<'a>(

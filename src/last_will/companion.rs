@@ -169,18 +169,14 @@ async fn attend(setup: SetUp, tell: watch::Sender<Link>, mut link: watch::Receiv
 }
 
 async fn connect(setup: SetUp, tell: watch::Sender<Link>) -> Option<()> {
-    let SetUp {
-        instance_id,
-        config,
-        ..
-    } = setup;
+    let config = setup.config;
     let bucket = BucketName::new(&config.bucket).ok()?;
     let start_timeout = config.start_timeout;
     let access = Access {
         config,
         ..Access::default()
     };
-    let name = format!("{instance_id} (last will)");
+    let name = format!("{} (last will)", setup.instance_id);
     let connection = match access.connection(&name).await {
         Ok(connection) => connection,
         Err(error) => {

@@ -137,10 +137,8 @@ impl Keeper {
             .name("nats-elect-will".into())
             .spawn(move || keeping.run())
             .map_err(|error| limits::in_words(&error))?;
-        match watches.await {
-            Ok(watches) => watches.map(|()| keeper),
-            Err(_) => Err("its thread died".into()),
-        }
+        watches.await.map_err(|_| "its thread died")??;
+        Ok(keeper)
     }
 
     /// Where the elections note their terms.

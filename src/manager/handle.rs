@@ -75,16 +75,12 @@ impl RoleHandle {
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn wait_for_leader(&self) -> Result<LeaderInfo, Error> {
         let mut leader = self.scope.leader.subscribe();
-        let ended = self.scope.ended.clone();
         let known = async {
             let found = leader.wait_for(Option::is_some).await.ok()?;
             found.clone()
         };
-        ended
-            .run_until_cancelled(known)
-            .await
-            .flatten()
-            .ok_or(Error::Stopped)
+        let known = self.scope.ended.run_until_cancelled(known).await;
+        known.flatten().ok_or(Error::Stopped)
     }
 
     /// Waits until this instance leads, that is until [`is_leader`](Self::is_leader) is `true`.
@@ -100,8 +96,7 @@ impl RoleHandle {
     pub async fn wait_until_leading(&self) -> Result<(), Error> {
         let mut status = self.scope.status.subscribe();
         let leading = status.wait_for(|_| self.is_leader());
-        let ended = self.scope.ended.run_until_cancelled(leading).await;
-        match ended {
+        match self.scope.ended.run_until_cancelled(leading).await {
             Some(Ok(_)) => Ok(()),
             Some(Err(_)) | None => Err(Error::Stopped),
         }

@@ -15,17 +15,17 @@ use super::builder::{GivenRole, RoleManagerBuilder};
 use super::patience::patiently;
 use super::{Fleet, RoleManager};
 use crate::access::Access;
-use crate::actors::{ElectionThread, Groups, Opened, Publisher, Routes, Supervise, SupervisorMsg};
+use crate::actors::{ElectionThread, Groups, Routes, Supervise, SupervisorMsg};
 use crate::error::Error;
 use crate::group::Group;
 use crate::last_will::Keeper;
 use crate::limits;
 use crate::model::config::{
-    ConfigError, ElectionsConfig, Environment, GroupConfig, ManagerConfig, RoleConfig, TableOfName,
+    ConfigError, ElectionsConfig, Environment, GroupConfig, RoleConfig, TableOfName,
     table_overridden,
 };
 use crate::role::{ErasedHandler, Instance, RoleRegistry, RoleScope};
-use crate::store::{Bucket, IfMissing};
+use crate::store::Bucket;
 use nats_elect_core::application::Application;
 use nats_elect_core::assignment::Map;
 use nats_elect_core::duration::exact;
@@ -38,7 +38,12 @@ impl RoleManagerBuilder {
     pub(super) async fn launch(self) -> Result<RoleManager, Error> {
         let mut access = self.access;
         access.settle()?;
-        let (roles, groups) = resolved(self.roles, self.groups, &self.configured, &access)?;
+        let (roles, groups) = resolved(
+            self.roles,
+            self.groups,
+            &self.configured,
+            &access.environment,
+        )?;
         let config = access.config.clone();
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let bucket = BucketName::new(&config.bucket)?;
@@ -83,23 +88,14 @@ impl RoleManagerBuilder {
         };
 
         let (ready, opened) = oneshot::channel();
-        let if_missing = if_missing(&config);
-        let (makes_history, events) = (config.bucket_auto_create, config.events);
-        let publisher = events
-            .publish
-            .then(|| Publisher::new(events, makes_history, config.replicas, config.storage));
         let thread = ElectionThread::start(Supervise {
             instance,
             connection,
-            if_missing,
-            start_timeout: config.start_timeout,
+            config: config.clone(),
             routes,
             registry,
-            publisher,
-            admin: config.admin,
             bequests: last_will.as_ref().map(Keeper::bequests),
             groups: Arc::clone(&groups),
-            member: config.member,
             ready,
         })
         .await
@@ -111,19 +107,15 @@ impl RoleManagerBuilder {
             thread,
             last_will,
         };
-        let opened = match opened.await {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(failure)) => return Err(failure),
-            Err(_) => return Err(Error::Thread("it died while connecting".into())),
-        };
+        let died = |_| Error::Thread("it died while connecting".into());
+        let (bucket, info) = opened.await.map_err(died)??;
         let application = &manager.fleet.instance.application;
-        refuse_others(&opened.bucket, application, &scopes, config.start_timeout).await?;
-        refuse_old_groups(&opened.bucket, &manager.groups, config.start_timeout).await?;
-        let info = &opened.info;
+        refuse_others(&bucket, application, &scopes, config.start_timeout).await?;
+        refuse_old_groups(&bucket, &manager.groups, config.start_timeout).await?;
         require_lasting_keys(&config.bucket, info.max_age, &scopes, &manager.groups)?;
-        require_room_for_maps(&opened.bucket, &manager.groups)?;
+        require_room_for_maps(&bucket, &manager.groups)?;
         warn_of_settings(&scopes, info.replicas);
-        log_start(&manager.fleet.instance, &opened, &scopes);
+        log_start(&manager.fleet.instance, &bucket, info.replicas, &scopes);
         for scope in scopes {
             manager.stand(scope).await?;
         }
@@ -138,17 +130,6 @@ fn warn_of_settings(scopes: &[Arc<RoleScope>], replicas: usize) {
         for warning in scope.settings.warnings(replicas) {
             tracing::warn!(role = %scope.role, "{warning}");
         }
-    }
-}
-
-fn if_missing(config: &ManagerConfig) -> IfMissing {
-    if config.bucket_auto_create {
-        IfMissing::Create {
-            replicas: config.replicas,
-            storage: config.storage,
-        }
-    } else {
-        IfMissing::Fail
     }
 }
 
@@ -258,15 +239,14 @@ fn this_application() -> Application {
 }
 
 /// Logs what an instance that has started uses.
-fn log_start(instance: &Instance, opened: &Opened, scopes: &[Arc<RoleScope>]) {
+fn log_start(instance: &Instance, bucket: &Bucket, replicas: usize, scopes: &[Arc<RoleScope>]) {
     let roles: Vec<_> = scopes.iter().map(|scope| scope.role.as_str()).collect();
-    let (replicas, roles) = (opened.info.replicas, roles.join(", "));
     instance.span().in_scope(|| {
         tracing::info!(
-            server = opened.server,
-            version = opened.version,
+            server = bucket.server(),
+            version = bucket.server_version(),
             replicas,
-            roles,
+            roles = roles.join(", "),
             "connected to NATS: started"
         );
     });
@@ -310,18 +290,15 @@ fn resolved(
     roles: Vec<GivenRole>,
     mut groups: Vec<Group>,
     configured: &ElectionsConfig,
-    access: &Access,
+    environment: &Environment,
 ) -> Result<(Vec<Role>, Vec<Group>), ConfigError> {
-    let environment = access.environment.as_ref();
-    if let Some(environment) = environment {
-        warn_of_unused(environment, &roles, &groups)?;
-    }
+    warn_of_unused(environment, &roles, &groups)?;
     let roles = roles.into_iter().map(|(name, given, handler)| {
         let config = match given {
             Some(config) => *config,
             None => configured_under(&name, &configured.roles)?,
         };
-        let config = overridden(&name, config, environment)?;
+        let (config, _) = table_overridden(&name, config, environment)?;
         Ok((name, config, handler))
     });
     for group in &mut groups {
@@ -329,20 +306,9 @@ fn resolved(
         if group.is_configured {
             config = configured_under(&group.name, &configured.groups)?.over(config);
         }
-        group.config = overridden(&group.name, config, environment)?;
+        (group.config, _) = table_overridden(&group.name, config, environment)?;
     }
     Ok((roles.collect::<Result<_, ConfigError>>()?, groups))
-}
-
-fn overridden<T: TableOfName>(
-    name: &str,
-    config: T,
-    environment: Option<&Environment>,
-) -> Result<T, ConfigError> {
-    match environment {
-        Some(environment) => table_overridden(name, config, environment).map(|(it, _)| it),
-        None => Ok(config),
-    }
 }
 
 /// Returns the settings of a role or a group that the configuration has under its name.

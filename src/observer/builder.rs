@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::tracked_roles::{Scope, TrackedRoles};
 use super::watching::{Shared, Watching, tick};
-use super::{Inner, Observer, WatchStatus};
+use super::{Inner, Observer};
 use crate::access::Access;
 use crate::actors::{Link, MonitorActor, MonitorSetup, attend};
 use crate::clock;
@@ -168,23 +168,14 @@ impl ObserverBuilder {
                 _tasks: tasks,
             }),
         };
-        match opened.await {
-            Ok(Ok(_)) => {}
-            Ok(Err(failure)) => return Err(failure),
-            Err(_) => return Err(Error::Thread("it died while connecting".into())),
-        }
+        let died = |_| Error::Thread("it died while connecting".into());
+        opened.await.map_err(died)??;
         let left = (began + start_timeout).since(clock::now());
         let is_current = observer.until(|it| it.status(began).is_current().then_some(()));
         if matches!(tokio::time::timeout(left, is_current).await, Ok(Ok(()))) {
             return Ok(observer);
         }
-        Err(Error::Unavailable {
-            after: start_timeout,
-            reason: match observer.connection() {
-                WatchStatus::Stale { reason, .. } => reason,
-                WatchStatus::Current => "the observer ended while it started".into(),
-            },
-        })
+        Err(observer.unavailable(start_timeout, "the observer ended while it started"))
     }
 }
 

@@ -55,7 +55,7 @@ impl FollowedGroups {
 
     /// Returns whether the groups are current.
     pub fn connection(&self) -> WatchStatus {
-        let known = self.shared.known();
+        let known = self.shared.known.borrow();
         if known.is_current {
             return WatchStatus::Current;
         }
@@ -70,19 +70,19 @@ impl FollowedGroups {
     /// most.
     pub(super) async fn read(&self, within: Duration) -> Result<ObservedGroups, Error> {
         let is_read = self.wait_until(|it| {
-            let known = it.shared.known();
+            let known = it.shared.known.borrow();
             let error = known.error.as_ref();
             known.groups.is_some() || error.is_some_and(|it| !is_temporary(it))
         });
         let _ = tokio::time::timeout(PATIENCE, is_read).await;
         let are_confirmed = self.wait_until(|it| {
-            let known = it.shared.known();
+            let known = it.shared.known.borrow();
             let groups = known.groups.as_ref();
             groups.is_none_or(TrackedGroups::is_confirmed)
         });
         let _ = tokio::time::timeout(within, are_confirmed).await;
         self.groups().ok_or_else(|| {
-            let error = self.shared.known().error.clone();
+            let error = self.shared.known.borrow().error.clone();
             let error = error.unwrap_or_else(|| StoreError::Unavailable(NOT_READ.into()));
             Error::of_reading(error, PATIENCE)
         })
@@ -93,7 +93,7 @@ impl FollowedGroups {
     /// It takes time in proportion to the number of units. For one of them ask for it by
     /// [`unit`](Self::unit).
     pub fn groups(&self) -> Option<ObservedGroups> {
-        let known = self.shared.known();
+        let known = self.shared.known.borrow();
         // Read the clock within the lock. The known state must not be younger than the clock.
         Some(known.groups.as_ref()?.observed(clock::now()))
     }
@@ -109,7 +109,7 @@ impl FollowedGroups {
     /// many units as for a few.
     pub fn unit(&self, group: &str, unit: &str) -> Option<(ObservedUnit, Option<ObservedMember>)> {
         let (group, unit) = (GroupName::new(group).ok()?, UnitName::new(unit).ok()?);
-        let known = self.shared.known();
+        let known = self.shared.known.borrow();
         known.groups.as_ref()?.unit(&group, &unit, clock::now())
     }
 
@@ -122,7 +122,7 @@ impl FollowedGroups {
         key: impl AsRef<[u8]>,
     ) -> Option<(ObservedUnit, Option<ObservedMember>)> {
         let group = GroupName::new(group).ok()?;
-        let known = self.shared.known();
+        let known = self.shared.known.borrow();
         let groups = known.groups.as_ref()?;
         // The number of shards may be another one at the next look.
         let shard = groups.shard_of(&group, key.as_ref())?;
@@ -135,7 +135,7 @@ impl FollowedGroups {
     /// # Cancel safety
     /// This method is cancel safe. Nothing is lost if the future is dropped.
     pub async fn wait_until(&self, mut fulfilled: impl FnMut(&Self) -> bool) {
-        let mut moved = self.shared.moved.subscribe();
+        let mut moved = self.shared.known.subscribe();
         while !fulfilled(self) {
             if moved.changed().await.is_err() {
                 return;

@@ -2,7 +2,7 @@
 //! place now and then.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use super::tracked_groups::TrackedGroups;
 use crate::actors::{Link, Linked, Reached};
 use crate::clock;
-use crate::lock::lock;
 use crate::store::{AssignmentWatch, Bucket, OUT_OF_REACH, StoreError};
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::Key;
@@ -26,11 +25,10 @@ const BATCH: usize = 256;
 
 /// What the task and those who ask share.
 pub(super) struct Shared {
-    known: Mutex<Known>,
+    /// Waiting callers watch it.
+    pub known: watch::Sender<Known>,
     /// After how long a watch begins anew.
     anew: Duration,
-    /// Waiting callers watch it.
-    pub moved: watch::Sender<()>,
 }
 
 pub(super) struct Known {
@@ -47,28 +45,18 @@ impl Shared {
     pub fn new(anew: Duration) -> Self {
         Self {
             anew,
-            known: Mutex::new(Known {
+            known: watch::Sender::new(Known {
                 groups: None,
                 is_current: false,
                 error: None,
                 heard: clock::now(),
             }),
-            moved: watch::Sender::new(()),
         }
-    }
-
-    pub fn known(&self) -> MutexGuard<'_, Known> {
-        lock(&self.known)
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.known());
-        self.moved.send_replace(());
     }
 
     /// A watch has caught up. What it has shown takes the place of what is known.
     fn show(&self, mut groups: TrackedGroups) {
-        self.update(|known| {
+        self.known.send_modify(|known| {
             if let Some(before) = &known.groups {
                 groups.follows(before);
             }
@@ -79,7 +67,7 @@ impl Shared {
     }
 
     fn watch_ended(&self, error: StoreError) {
-        self.update(|known| {
+        self.known.send_modify(|known| {
             known.is_current = false;
             known.error = Some(error);
             if let Some(groups) = &mut known.groups {
@@ -105,7 +93,7 @@ impl Linked for Shared {
                     () = &mut is_old => break,
                 };
                 let now = clock::now();
-                self.update(|known| {
+                self.known.send_modify(|known| {
                     known.heard = now;
                     if let Some(groups) = &mut known.groups {
                         groups.take_all(told, now);
@@ -116,7 +104,7 @@ impl Linked for Shared {
     }
 
     fn link_changed(&self, link: &Link) {
-        if link.up().is_none() || self.known().is_current {
+        if link.up().is_none() || self.known.borrow().is_current {
             self.watch_ended(StoreError::Unavailable(OUT_OF_REACH.into()));
         }
     }

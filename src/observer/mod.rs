@@ -186,13 +186,7 @@ impl Observer {
     /// If the future is dropped, nothing is left running.
     pub async fn groups(&self, within: Duration) -> Result<ObservedGroups, Error> {
         if self.inner.shared.link.borrow().up().is_none() {
-            return Err(Error::Unavailable {
-                after: Duration::ZERO,
-                reason: match self.connection() {
-                    WatchStatus::Stale { reason, .. } => reason,
-                    WatchStatus::Current => "the bucket is out of reach".into(),
-                },
-            });
+            return Err(self.unavailable(Duration::ZERO, "the bucket is out of reach"));
         }
         self.follow_groups()?.read(within).await
     }
@@ -212,6 +206,15 @@ impl Observer {
     pub fn follow_groups(&self) -> Result<FollowedGroups, Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         Ok(FollowedGroups::begin(self.clone(), WATCH_ANEW))
+    }
+
+    /// Returns the error of an observer that sees nothing. `otherwise` is said if it does.
+    fn unavailable(&self, after: Duration, otherwise: &str) -> Error {
+        let reason = match self.connection() {
+            WatchStatus::Stale { reason, .. } => reason,
+            WatchStatus::Current => otherwise.to_owned(),
+        };
+        Error::Unavailable { after, reason }
     }
 
     async fn until<T>(

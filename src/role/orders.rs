@@ -166,17 +166,12 @@ impl RoleScope {
     /// Ends the term: this one, if one is expected, and in the name of this successor, if there is
     /// to be one. Waits for both.
     pub async fn step_down(&self, how: StepDown) -> Result<SteppedDown, Error> {
-        let StepDown {
-            to,
-            expected,
-            hold_off,
-        } = how;
-        let successor = to.clone().unwrap_or_default();
+        let (successor, expected) = (how.to.clone().unwrap_or_default(), how.expected);
         let (reply, answer) = oneshot::channel();
         let intent = Intent::StepDown {
-            to,
+            to: how.to,
             expected,
-            hold_off,
+            hold_off: how.hold_off,
         };
         (self.ask)(Request::Intend { intent, reply });
         match answer.await {

@@ -234,13 +234,11 @@ impl AssignmentWatch {
 
     /// Returns what the watch tells next. The watch is over with the first error.
     async fn next(&mut self) -> Result<Option<AssignmentDelivery>, StoreError> {
-        let Standing {
-            epoch,
-            last_sequence,
-        } = self.standing;
         if !self.is_caught_up && self.watch.has_caught_up() {
             self.is_caught_up = true;
-            return Ok(Some(AssignmentDelivery::CaughtUp(last_sequence)));
+            return Ok(Some(AssignmentDelivery::CaughtUp(
+                self.standing.last_sequence,
+            )));
         }
         let Some((sequence, message)) = self.watch.next_stored().await? else {
             if self.is_caught_up {
@@ -252,6 +250,7 @@ impl AssignmentWatch {
         let key = self.watch.bucket.assignment_key(&message.subject);
         Ok(key.map(|key| {
             let headers = message.headers.as_ref();
+            let epoch = self.standing.epoch;
             let value = value(&key, sequence, headers, &message.payload, epoch);
             AssignmentDelivery::Shown(key, sequence, value)
         }))

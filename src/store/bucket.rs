@@ -330,13 +330,8 @@ impl Bucket {
     }
 
     /// The subject of a key, or of a filter of keys.
-    pub(super) fn subject(&self, key: impl Display) -> String {
+    pub fn subject(&self, key: impl Display) -> String {
         format!("{}{key}", self.shared.prefix)
-    }
-
-    /// The subject of the role's key.
-    pub fn role_subject(&self, role: &RoleName) -> String {
-        format!("{}{role}", self.shared.prefix)
     }
 
     /// The subject of the role's fence key.
@@ -347,6 +342,11 @@ impl Bucket {
     /// Returns the connected server, or the last one.
     pub fn server(&self) -> String {
         server_of(self.client())
+    }
+
+    /// Returns the version of that server.
+    pub fn server_version(&self) -> String {
+        self.client().server_info().version
     }
 
     /// Returns the largest message that the connected server takes, in bytes.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::bucket::{Bucket, NAME_IN_USE, without_limits};
 use super::error::StoreError;
 use super::write::Ack;
-use crate::model::config::{EventsConfig, Storage};
+use crate::model::config::ManagerConfig;
 use nats_elect_core::name::BucketName;
 
 /// The bound per role. A role that flaps must not push out the events of the others.
@@ -54,12 +54,10 @@ impl Bucket {
     /// Creates the stream that keeps events, unless a stream of that name exists.
     pub async fn create_events_stream(
         &self,
-        events: &EventsConfig,
-        replicas: usize,
-        storage: Storage,
+        manager: &ManagerConfig,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let name = events_stream(self.name());
+        let (name, events) = (events_stream(self.name()), &manager.events);
         let usual = (USUAL_AGE, USUAL_EVENTS);
         let (keep, max_messages) = events.keep.map_or(usual, |keep| (keep, -1));
         let config = Config {
@@ -69,8 +67,8 @@ impl Bucket {
             max_age: keep,
             max_messages,
             max_messages_per_subject: MOST_OF_A_ROLE,
-            num_replicas: replicas,
-            storage: storage.into(),
+            num_replicas: manager.replicas,
+            storage: manager.storage.into(),
             duplicate_window: keep.min(Duration::from_secs(120)),
             ..without_limits()
         };

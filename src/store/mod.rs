@@ -56,7 +56,6 @@ pub use feed::{Counted, Feed};
 pub use fenced::{DataWrite, MOST_WRITES};
 pub use info::{BucketInfo, BucketReview};
 pub use mailbox::{Mailbox, inbox_prefix};
-pub use peers::PeerMessage;
 pub use read::Written;
 pub use request::{OUT_OF_REACH, is_closed, is_unsent};
 pub use service::{Asked, Call};

@@ -62,7 +62,7 @@ impl Bucket {
         let left = clock::countdown(timeout);
         let (fence, role) = futures::try_join!(
             self.last(self.fence_subject(role), timeout),
-            self.last(self.role_subject(role), timeout),
+            self.last(self.subject(role), timeout),
         )?;
         let standing = self.standing_since(clock::now(), left()).await?;
         let written = Written {
@@ -84,7 +84,7 @@ impl Bucket {
         role: &RoleName,
         timeout: Duration,
     ) -> Result<Option<Box<SeenRecord>>, StoreError> {
-        let message = self.last(self.role_subject(role), timeout).await?;
+        let message = self.last(self.subject(role), timeout).await?;
         Ok(
             match message.map(standing_role).map(|entry| entry.content) {
                 Some(Content::Record(record)) => Some(record),

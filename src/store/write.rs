@@ -42,7 +42,7 @@ impl Bucket {
         record: &Record,
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
-        self.put(self.role_subject(role), over, record.to_json(), timeout)
+        self.put(self.subject(role), over, record.to_json(), timeout)
     }
 
     /// The request is made at once, and the future keeps nothing but it: there is one for each
@@ -70,7 +70,7 @@ impl Bucket {
         timeout: Duration,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send + use<'_> {
         let request = Request::new().headers(releasing(over, release));
-        self.publish(self.role_subject(role), request, timeout)
+        self.publish(self.subject(role), request, timeout)
     }
 
     /// The bytes of the message that a value of so many bytes needs, and the most that the bucket takes,

@@ -298,14 +298,7 @@ impl AdminHandler {
                 let shards = request.shards.ok_or_else(named)?;
                 Ok(to_json(&self.resize_group(group, shards).await?))
             }
-            (
-                Verb::StepDown
-                | Verb::EndLease
-                | Verb::GroupPlan
-                | Verb::TakeUnit
-                | Verb::ResizeGroup,
-                None,
-            ) => Err(bad_request("name the role or the group in the subject")),
+            (_, None) => Err(bad_request("name the role or the group in the subject")),
         }
     }
 

@@ -34,12 +34,7 @@ impl ElectionState {
 
     pub(super) fn write(&mut self, myself: &ActorRef<ElectionMsg>, write: Write) {
         let span = self.spans.write(&self.scope, &write);
-        let Write {
-            op,
-            within,
-            mut kind,
-            ..
-        } = write;
+        let (op, within, mut kind) = (write.op, write.within, write.kind);
         let Some(bucket) = self.bucket() else {
             return;
         };
@@ -47,7 +42,7 @@ impl ElectionState {
         let patience = self.scope.settings.ttl;
         let subject = match &kind {
             WriteKind::Fence { .. } => bucket.fence_subject(&role),
-            _ => bucket.role_subject(&role),
+            _ => bucket.subject(&role),
         };
         let application = &self.scope.instance.application;
         if let WriteKind::Claim { record, .. } | WriteKind::Renew { record, .. } = &mut kind {

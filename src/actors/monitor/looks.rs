@@ -7,7 +7,7 @@ use async_nats::Client;
 use async_nats::connection::State as ConnectionState;
 use ractor::ActorRef;
 
-use super::{LinkState, MonitorState, NOW_AND_THEN, Opened};
+use super::{MonitorState, NOW_AND_THEN};
 use crate::actors::Link;
 use crate::actors::connection::Connection;
 use crate::actors::messages::{ElectionMsg, MonitorMsg};
@@ -45,10 +45,11 @@ impl MonitorState {
     }
 
     /// Reports the state to all elections, including those that asked.
-    fn tell_all(&mut self, standing: LinkState, link: Link) {
+    fn tell_all(&mut self, link: Link) {
         self.awaiting.clear();
         self.asking.clear();
-        self.tell(standing, link);
+        self.link = link.clone();
+        (self.setup.tell)(link);
     }
 
     pub(super) fn look_at_bucket(&mut self, myself: &ActorRef<MonitorMsg>) {
@@ -113,21 +114,10 @@ impl MonitorState {
                     max_age: info.max_age,
                     unique_sequences: info.unique_sequences,
                 };
-                let same = self
-                    .bucket
-                    .as_ref()
-                    .is_some_and(|(_, known)| *known == traits);
-                self.bucket = Some((bucket.clone(), traits));
+                let before = self.bucket.replace((bucket.clone(), traits));
+                let same = before.is_some_and(|(_, known)| known == traits);
                 if let Some(ready) = self.ready.take() {
-                    let client = self.client.as_ref();
-                    let version = client.map_or_else(String::new, |it| it.server_info().version);
-                    let server = self.server();
-                    let _ = ready.send(Ok(Opened {
-                        bucket: bucket.clone(),
-                        info,
-                        server,
-                        version,
-                    }));
+                    let _ = ready.send(Ok((bucket.clone(), info)));
                 }
                 let connected = self
                     .client
@@ -141,9 +131,8 @@ impl MonitorState {
                     bucket,
                     info: traits,
                 };
-                if !same || self.link != LinkState::Up {
-                    self.link = LinkState::Down;
-                    self.tell_all(LinkState::Up, link);
+                if !same || !matches!(self.link, Link::Up { .. }) {
+                    self.tell_all(link);
                 } else {
                     self.answer(myself, &link);
                 }
@@ -218,10 +207,10 @@ impl MonitorState {
                 self.start_failed(Error::of_bucket(error));
             }
             let link = Link::Unusable(failure);
-            if self.link == LinkState::Unusable {
+            if let Link::Unusable(_) = self.link {
                 self.answer(myself, &link);
             } else {
-                self.tell_all(LinkState::Unusable, link);
+                self.tell_all(link);
             }
         }
         self.retry_later(myself);

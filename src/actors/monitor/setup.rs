@@ -8,7 +8,7 @@ use tracing::Span;
 use crate::actors::admin::AdminHandler;
 use crate::actors::connection::Connection;
 use crate::actors::{Link, Routes};
-use crate::store::{self, BucketInfo, IfMissing};
+use crate::store::IfMissing;
 use nats_elect_core::Moment;
 use nats_elect_core::name::BucketName;
 
@@ -27,14 +27,6 @@ pub(crate) struct MonitorSetup {
     pub start_timeout: Duration,
     /// Since when there may be no connection. `None` if there was none before.
     pub lost_at: Option<Moment>,
-}
-
-/// The bucket that was opened at the start, and the server behind it.
-pub(crate) struct Opened {
-    pub bucket: store::Bucket,
-    pub info: BucketInfo,
-    pub server: String,
-    pub version: String,
 }
 
 impl MonitorSetup {

@@ -43,9 +43,8 @@ impl AdminClient {
     ) -> Result<UnitExplanation, AdminError> {
         let group = group_name(group)?;
         let request = AdminRequest::for_unit(unit);
-        let asked =
-            self.ask::<UnitExplanation>(instance, Verb::GroupPlan, Some(&group), &request, ORDER);
-        asked.await
+        self.ask(instance, Verb::GroupPlan, Some(&group), &request, ORDER)
+            .await
     }
 
     /// Has a unit of a group given to this instance, and waits until its handler may act. Returns the

@@ -83,11 +83,10 @@ impl AdminClient {
             ..AdminRequest::default()
         };
         let asked = self.ask::<Done>(instance, Verb::StepDown, Some(role), &request, within);
-        let not_understood = || AdminError::NotUnderstood {
-            instance: Box::new(instance.clone()),
-        };
         let ended = asked.await?.ended.remove(role.as_str());
-        ended.ok_or_else(not_understood)
+        ended.ok_or_else(|| AdminError::NotUnderstood {
+            instance: Box::new(instance.clone()),
+        })
     }
 
     /// Keeps an instance from taking new terms of the role. Without a role this applies to every

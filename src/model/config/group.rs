@@ -124,11 +124,9 @@ impl MemberConfig {
         role.ttl = self.ttl;
         role.stop_budget = self.stop_budget;
         role.validate_on_critical_ops = self.validate_on_critical_ops;
-        role.settings().map_err(|error| {
-            let ConfigError {
-                field, value, rule, ..
-            } = error;
-            ConfigError::new(format!("member.{field}"), value, rule)
+        role.settings().map_err(|mut error| {
+            error.field.insert_str(0, "member.");
+            error
         })
     }
 }
