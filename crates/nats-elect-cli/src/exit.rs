@@ -176,15 +176,19 @@ impl From<&AdminError> for Failure {
     }
 }
 
-/// The advice on what to grant where the server forbids something.
-pub fn grant(denied: &Denied) -> String {
-    let kind = if denied.publish {
+/// What the user may not do.
+pub const fn verb(denied: &Denied) -> &'static str {
+    if denied.publish {
         "publish"
     } else {
         "subscribe"
-    };
-    let permission = denied.permission();
-    format!("grant {kind} {permission:?}: `nats-elect permissions`, docs/security.md")
+    }
+}
+
+/// The advice on what to grant where the server forbids something.
+pub fn grant(denied: &Denied) -> String {
+    let (verb, permission) = (verb(denied), denied.permission());
+    format!("grant {verb} {permission:?}: `nats-elect permissions`, docs/security.md")
 }
 
 impl From<Denied> for Failure {

@@ -14,10 +14,7 @@ use crate::exit::Failure;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The events of a bucket from one point on.
-pub struct Follow {
-    stream: Stream,
-    after: u64,
-}
+pub struct Follow(Stream);
 
 impl Follow {
     /// Remembers where the history of a bucket ends now.
@@ -26,9 +23,7 @@ impl Follow {
         let stream = jetstream::new(client)
             .get_stream(events_stream(&name))
             .await;
-        let stream = stream.map_err(failed)?;
-        let after = stream.cached_info().state.last_sequence;
-        Ok(Self { stream, after })
+        Ok(Self(stream.map_err(failed)?))
     }
 
     /// Hands each later event to `tell`, until the history can't be followed.
@@ -37,11 +32,11 @@ impl Follow {
             // A named consumer allows a permission for this stream's consumers alone.
             name: Some(format!("nats-elect-history-{:016x}", rand::random::<u64>())),
             deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: self.after + 1,
+                start_sequence: self.0.cached_info().state.last_sequence + 1,
             },
             ..pull::OrderedConfig::default()
         };
-        let consumer = self.stream.create_consumer(config).await.map_err(failed)?;
+        let consumer = self.0.create_consumer(config).await.map_err(failed)?;
         let mut messages = consumer.messages().await.map_err(failed)?;
         while let Some(message) = messages.next().await {
             match message {

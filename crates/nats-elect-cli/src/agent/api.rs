@@ -1,7 +1,7 @@
 //! Requests and answers.
 
 use std::collections::BTreeMap;
-use std::future::{Future, ready};
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -367,24 +367,19 @@ async fn done(
     }
 }
 
-async fn validate(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Proved>, Problem> {
-    proved(&agent, path, async |term| term.validate().await).await
-}
-
-async fn authorize(State(agent): State<Agent>, path: OfTerm) -> Result<Json<Proved>, Problem> {
-    proved(&agent, path, async |term| term.authorize().await).await
-}
-
-async fn proved<F>(
-    agent: &Agent,
+async fn validate(
+    State(agent): State<Agent>,
     Path((role, token)): OfTerm,
-    prove: impl FnOnce(Term) -> F,
-) -> Result<Json<Proved>, Problem>
-where
-    F: Future<Output = Result<FencingToken, nats_elect::TermError>>,
-{
-    let token = prove(agent.term(&role, token)?).await?;
-    let fencing_token = Token(token);
+) -> Result<Json<Proved>, Problem> {
+    let fencing_token = Token(agent.term(&role, token)?.validate().await?);
+    Ok(Json(Proved { fencing_token }))
+}
+
+async fn authorize(
+    State(agent): State<Agent>,
+    Path((role, token)): OfTerm,
+) -> Result<Json<Proved>, Problem> {
+    let fencing_token = Token(agent.term(&role, token)?.authorize().await?);
     Ok(Json(Proved { fencing_token }))
 }
 

@@ -61,12 +61,10 @@ pub enum Gone {
 pub struct Application {
     pub role: String,
     /// The time that its handler has to wind down.
-    stop_budget: Duration,
+    pub stop_budget: Duration,
     state: watch::Sender<State>,
     leader: watch::Sender<Option<LeaderInfo>>,
     current: Mutex<Option<Current>>,
-    /// The end of the promise that was made last.
-    promised: watch::Sender<Instant>,
     /// Cancelled as soon as the connection has ended, for either reason.
     over: CancellationToken,
     /// Cancelled if nothing of the application acts on a promise any more.
@@ -76,6 +74,7 @@ pub struct Application {
 /// The term that goes on.
 struct Current {
     term: Term,
+    /// The end of the promise that was made last.
     until: Instant,
     /// Resolved by the application's word that it has stopped.
     stopped: watch::Sender<Option<Result<(), String>>>,
@@ -98,7 +97,6 @@ impl Application {
             state: watch::Sender::new(State::Standing),
             leader: watch::Sender::new(None),
             current: Mutex::new(None),
-            promised: watch::Sender::new(Instant(0)),
             over: CancellationToken::new(),
             closed: CancellationToken::new(),
         }
@@ -184,7 +182,6 @@ impl Application {
         let winding_down = current.term.is_cancelled();
         if !winding_down {
             current.until = current.until.max(self.reach(now, &current.term));
-            self.promised.send_replace(current.until);
         }
         Some(Promise {
             remaining: current.until.since(now),
@@ -195,24 +192,20 @@ impl Application {
     /// The application has stopped its work. Returns false if it does not lead in this term.
     pub fn stopped(&self, token: FencingToken, how: Result<(), String>) -> bool {
         let current = lock(&self.current);
-        let Some(current) = current.as_ref() else {
-            return false;
-        };
-        let is_it = current.term.fencing_token() == token;
-        if is_it {
+        let of_term = current
+            .as_ref()
+            .filter(|it| it.term.fencing_token() == token);
+        if let Some(current) = of_term {
             current.stopped.send_replace(Some(how));
         }
-        is_it
+        of_term.is_some()
     }
 
-    /// Ends the term if the last promise is over. Afterwards none is made.
-    fn expire(&self) -> bool {
-        let mut current = lock(&self.current);
-        let is_over = current.as_ref().is_none_or(|it| it.until.is_over());
-        if is_over {
-            *current = None;
-        }
-        is_over
+    /// The end of the last promise, if it is not over. Otherwise none is made any more.
+    fn promised(&self) -> Option<Instant> {
+        let current = lock(&self.current);
+        let until = current.as_ref().map(|it| it.until);
+        until.filter(|it| !it.is_over())
     }
 }
 
@@ -220,7 +213,6 @@ impl RoleHandler for Application {
     async fn lead(&self, term: Term) -> Result<(), BoxError> {
         let token = term.fencing_token();
         let (stopped, mut has_stopped) = watch::channel(None);
-        let mut promised = self.promised.subscribe();
         // The time for its first request. Nothing is promised before that.
         let until = self.reach(Instant::now(), &term);
         *lock(&self.current) = Some(Current {
@@ -238,15 +230,12 @@ impl RoleHandler for Application {
                 Ok(how) = has_stopped.wait_for(Option::is_some) => {
                     return how.clone().unwrap_or(Ok(())).map_err(Into::into);
                 }
-                // Before the alarm: a promise that was renewed while this thread was held up is not
-                // over.
-                Ok(()) = promised.changed() => silence.set(*promised.borrow_and_update()),
-                () = silence.rings() => if self.expire() {
-                    return if term.is_cancelled() || self.is_over() {
-                        Ok(())
-                    } else {
-                        Err("the application did not renew its promise: it hangs, or is paused".into())
-                    };
+                () = silence.rings() => match self.promised() {
+                    Some(renewed) => silence.set(renewed),
+                    None if term.is_cancelled() || self.is_over() => return Ok(()),
+                    None => {
+                        return Err("the application did not renew its promise: it hangs, or is paused".into());
+                    }
                 },
             }
         }

@@ -23,8 +23,6 @@ pub struct Attached {
     applications: Mutex<BTreeMap<String, Arc<Application>>>,
     /// Notified when an application has left its election.
     left: watch::Sender<()>,
-    /// The longest stop budget of all applications so far.
-    stop_budget: Mutex<Duration>,
 }
 
 impl Attached {
@@ -33,13 +31,14 @@ impl Attached {
             manager,
             applications: Mutex::default(),
             left: watch::Sender::new(()),
-            stop_budget: Mutex::default(),
         }
     }
 
-    /// The longest time that an application may take to stop.
+    /// The longest time that an application may take to stop that is there.
     pub fn stop_budget(&self) -> Duration {
-        *lock(&self.stop_budget)
+        let applications = lock(&self.applications);
+        let budgets = applications.values().map(|it| it.stop_budget);
+        budgets.max().unwrap_or_default()
     }
 
     /// The application that stands for this role.
@@ -65,10 +64,6 @@ impl Attached {
         let application = Arc::new(Application::new(role, settings.stop_budget));
         self.reserve(&application).await?;
         attaching(&application);
-        {
-            let mut longest = lock(&self.stop_budget);
-            *longest = longest.max(settings.stop_budget);
-        }
         let (began, has_begun) = oneshot::channel();
         // A task of its own: whoever asks may go while the role is added.
         let standing = Arc::clone(self).stand(Arc::clone(&application), config, began);

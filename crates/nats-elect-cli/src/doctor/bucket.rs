@@ -113,7 +113,6 @@ pub async fn check(
         );
         return None;
     }
-    let clustered = line.server().cluster.is_some();
     let config = &answer["config"];
     let keys = answer["state"]["subjects"]
         .as_object()
@@ -136,7 +135,9 @@ pub async fn check(
     };
     settings(bucket, &answer, &review, findings);
     limits(&answer, &review, named, &found, findings);
-    servers(&answer, clustered, findings);
+    if line.server().cluster.is_some() {
+        servers(&answer, findings);
+    }
     Some(found)
 }
 
@@ -238,12 +239,9 @@ fn limits(
 }
 
 /// The servers that keep it.
-fn servers(answer: &Value, clustered: bool, findings: &mut Findings) {
+fn servers(answer: &Value, findings: &mut Findings) {
     let cluster = &answer["cluster"];
     let replicas = answer["config"]["num_replicas"].as_u64().unwrap_or(1);
-    if !clustered {
-        return;
-    }
     if replicas == 2 {
         findings.warn(
             "quorum",

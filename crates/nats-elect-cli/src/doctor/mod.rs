@@ -61,7 +61,7 @@ impl Examined<'_> {
             bucket::max_age_of_groups(first, &found, findings);
         }
         if readable || written.is_some() {
-            pace::round_trips(line, self.bucket(), written, self.times, findings).await;
+            pace::round_trips(self, written, findings).await;
         }
         if candidate {
             for times in self.times {

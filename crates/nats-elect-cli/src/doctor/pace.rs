@@ -7,7 +7,7 @@ use nats_elect::duration::{exact, rounded_down, rounded_up};
 use serde_json::json;
 
 use super::bucket::Found;
-use super::examined::Times;
+use super::examined::{Examined, Times};
 use super::findings::Findings;
 use crate::fleet::now;
 use crate::line::{Answer, Line};
@@ -20,15 +20,9 @@ const NODE_LOST: Duration = Duration::from_secs(6);
 
 /// Measures, one after the other, and compares: refused writes to a role's key where that may be
 /// written, else reads.
-pub async fn round_trips(
-    line: &Line,
-    bucket: &str,
-    written: Option<&str>,
-    times: &[Times],
-    findings: &mut Findings,
-) {
+pub async fn round_trips(of: &Examined<'_>, written: Option<&str>, findings: &mut Findings) {
     let check = "round trips";
-    let Some(measured) = measure(line, bucket, written).await else {
+    let Some(measured) = measure(of.line, of.bucket(), written).await else {
         return findings.skipped(check, "some requests got no answer");
     };
     let what = if written.is_some() {
@@ -47,7 +41,7 @@ pub async fn round_trips(
         lasted(p99),
         lasted(max)
     );
-    let Some(tightest) = times.iter().min_by_key(|it| it.settings.request_timeout) else {
+    let Some(tightest) = of.times.iter().min_by_key(|it| it.settings.request_timeout) else {
         return findings.ok(check, text);
     };
     let limit = tightest.settings.request_timeout;

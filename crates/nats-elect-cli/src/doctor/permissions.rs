@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::examined::{Examined, Part};
 use super::findings::{Findings, Verdict};
-use crate::exit::grant;
+use crate::exit::{grant, verb};
 use crate::line::Answer;
 use crate::text::joined;
 
@@ -342,14 +342,9 @@ impl Examined<'_> {
 
 /// Tells what is denied in one sentence, each permission once.
 fn folded(denied: &[Denied]) -> String {
-    let words = denied.iter().map(|denied| {
-        let verb = if denied.publish {
-            "publish"
-        } else {
-            "subscribe"
-        };
-        format!("{verb} to {:?}", denied.permission())
-    });
+    let words = denied
+        .iter()
+        .map(|it| format!("{} to {:?}", verb(it), it.permission()));
     let words: BTreeSet<_> = words.collect();
     format!("this NATS user may not {}", joined(words))
 }

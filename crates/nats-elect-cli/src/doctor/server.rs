@@ -126,13 +126,8 @@ pub async fn limits(line: &Line, findings: &mut Findings) {
 fn close_limits(answer: &Value) -> Vec<String> {
     let mut close = Vec::new();
     let mut look = |at: &Value, place: &str| {
-        for (name, used, limit) in [
-            ("storage", "storage", "max_storage"),
-            ("memory", "memory", "max_memory"),
-            ("streams", "streams", "max_streams"),
-            ("consumers", "consumers", "max_consumers"),
-        ] {
-            let (used, limit) = (&at[used], &at["limits"][limit]);
+        for name in ["storage", "memory", "streams", "consumers"] {
+            let (used, limit) = (&at[name], &at["limits"][format!("max_{name}")]);
             let (Some(used), Some(limit)) = (used.as_u64(), limit.as_u64()) else {
                 continue;
             };

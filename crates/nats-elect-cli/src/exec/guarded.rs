@@ -61,32 +61,27 @@ impl End {
     }
 }
 
-/// A command that runs, or is about to. When this is dropped nothing of it runs any more.
+/// A command that runs, or is about to, and its guard. When this is dropped nothing of them runs any
+/// more, and nothing that they left behind.
 #[derive(Debug)]
 pub struct Guarded {
-    _guard: Guard,
+    guard: Child,
     frames: Frames,
-    group: Pid,
-}
-
-/// A guard, and whatever it leaves behind: when this is dropped, all of that is gone.
-#[derive(Debug)]
-struct Guard {
-    process: Child,
-    command: Option<Pid>,
+    /// The command's process group, as soon as the guard has told it. Its leader is the command.
+    group: Option<Pid>,
     spared: Spared,
 }
 
 impl Guarded {
     /// Starts the command of a term under a guard. `kill_at` tells, at each call, when the guard has
-    /// to kill it at the latest.
+    /// to kill it at the latest. Also returns the command.
     ///
     /// It must be called on the process's first thread, which no process outlives.
     pub async fn start(
         program: &Program,
         term: &Term,
         kill_at: impl Fn() -> Instant,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(Self, Pid)> {
         let (ours, theirs) =
             UnixStream::pair().map_err(failed("no socket to the guard of the command"))?;
         let stdin = io::stdin();
@@ -100,36 +95,29 @@ impl Guarded {
         let mut words = vec!["exec-guard", &exec];
         let end = line_of_end(term.role(), term.fencing_token());
         words.extend(last_will.map(|_| &*end));
-        let mut guard = Guard::new(
-            this_program(&words, &program.command)?
+        let mut guarded = Self {
+            frames: Frames::new(ours)?,
+            guard: this_program(&words, &program.command)?
                 .env_remove(listener::VARIABLE)
                 .envs(program.environment.iter().cloned())
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
                 .spawn()
                 .map_err(failed("the guard of the command could not be started"))?,
-            program.spared.clone(),
-        );
-        let mut frames = Frames::new(ours)?;
-        let group = tokio::time::timeout(START_TIME, frames.receive())
+            group: None,
+            spared: program.spared.clone(),
+        };
+        guarded.spared.add(Pid::from_child(&guarded.guard));
+        let group = tokio::time::timeout(START_TIME, guarded.frames.receive())
             .await
             .ok()
             .flatten()
             .and_then(|group| Pid::from_raw(i32::try_from(group).ok()?))
             .ok_or_else(|| io::Error::other("the guard ended before it started the command"))?;
-        guard.guards(group);
-        let guarded = Self {
-            _guard: guard,
-            frames,
-            group,
-        };
+        guarded.spared.add(group);
+        guarded.group = Some(group);
         // From here on both know the group: the command may run.
         guarded.extend(kill_at());
-        Ok(guarded)
-    }
-
-    /// The command's process group. Its leader is the command itself.
-    pub const fn group(&self) -> Pid {
-        self.group
+        Ok((guarded, group))
     }
 
     /// Tells the guard a new end. A guard that can't be told kills at an earlier one.
@@ -141,7 +129,9 @@ impl Guarded {
 
     /// Signals the command's group.
     pub fn signal(&self, signal: Signal) {
-        signal_group(self.group, signal);
+        if let Some(group) = self.group {
+            signal_group(group, signal);
+        }
     }
 
     /// How the command ended, when it has. Nothing is lost by dropping the future.
@@ -163,32 +153,11 @@ impl Drop for Guarded {
         // The guard reaps the command only when this process is gone; and if the guard is gone, its
         // orphans are ours to reap. Either way this number is still the command's.
         self.signal(Signal::KILL);
-    }
-}
-
-impl Guard {
-    fn new(process: Child, spared: Spared) -> Self {
-        spared.add(Pid::from_child(&process));
-        Self {
-            process,
-            command: None,
-            spared,
-        }
-    }
-
-    fn guards(&mut self, command: Pid) {
-        self.spared.add(command);
-        self.command = Some(command);
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let own = Pid::from_child(&self.process);
         // It may be paused, so it is not asked.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        for ended in self.command.into_iter().chain([own]) {
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+        let guard = Pid::from_child(&self.guard);
+        for ended in self.group.into_iter().chain([guard]) {
             self.spared.remove(ended);
         }
         end_children(&self.spared.list());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{FutureExt, Stream, StreamExt};
 use nats_elect::duration::rounded;
 use nats_elect::{BoxError, EndCause, Event, LeaderInfo, RoleHandler, RoleManager, Term};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -191,8 +191,8 @@ impl RunCommand {
         let mut has_run = false;
         let end = loop {
             let begun = Instant::now();
-            let tell = |command: &Guarded| {
-                report::started(&self.role, command.group(), term.fencing_token(), !has_run);
+            let tell = |command| {
+                report::started(&self.role, command, term.fencing_token(), !has_run);
             };
             // Dropped before the next run: with that a line about the end would be no longer true.
             let (end, _guarded) = match self.run(&program, &term, &mut ends, tell).await {
@@ -265,7 +265,7 @@ impl RunCommand {
         program: &Program,
         term: &Term,
         ends: &mut Ends,
-        started: impl FnOnce(&Guarded) + Send,
+        started: impl FnOnce(Pid) + Send,
     ) -> io::Result<Option<(End, Option<Guarded>)>> {
         let conduct = &self.conduct;
         // How long before the end of the lease the command is killed: by `exec`, and by the guard. The
@@ -280,8 +280,8 @@ impl RunCommand {
         self.last.send_replace(None);
         let kill_at = || lease_end(term).minus(guard_margin);
         let starting = Guarded::start(program, term, kill_at);
-        let mut command = starting.await?;
-        started(&command);
+        let (mut command, pid) = starting.await?;
+        started(pid);
         let mut killed = Killed {
             of: self,
             kill: Kill::LeaseOver,

@@ -35,24 +35,17 @@ impl Signals {
     pub fn new() -> io::Result<Self> {
         // What a terminal sends when it is closed; without one it is a word for the command, to
         // read its settings anew.
-        let hang_up = if io::stdin().is_terminal() {
-            Asked::Stop(Signal::HUP)
-        } else {
-            Asked::PassOn(Signal::HUP)
-        };
-        [
-            (Asked::Stop(Signal::TERM), SignalKind::terminate()),
-            (Asked::Stop(Signal::INT), SignalKind::interrupt()),
-            (hang_up, SignalKind::hangup()),
-            (Asked::PassOn(Signal::QUIT), SignalKind::quit()),
-            (Asked::PassOn(Signal::USR1), SignalKind::user_defined1()),
-            (Asked::PassOn(Signal::USR2), SignalKind::user_defined2()),
-            (Asked::PassOn(Signal::WINCH), SignalKind::window_change()),
-        ]
-        .into_iter()
-        .map(|(asked, kind)| Ok((asked, signal(kind)?)))
-        .collect::<io::Result<_>>()
-        .map(Self)
+        let hang_up_stops = io::stdin().is_terminal();
+        let handled = SIGNALS.into_iter().filter(|(name, _)| *name != "KILL");
+        let listened = handled.map(|(name, it)| {
+            let asked = match name {
+                "TERM" | "INT" => Asked::Stop(it),
+                "HUP" if hang_up_stops => Asked::Stop(it),
+                _ => Asked::PassOn(it),
+            };
+            Ok((asked, signal(SignalKind::from_raw(it.as_raw()))?))
+        });
+        listened.collect::<io::Result<_>>().map(Self)
     }
 
     /// The next one. Nothing is lost by dropping the future.

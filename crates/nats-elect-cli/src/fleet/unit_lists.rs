@@ -30,25 +30,17 @@ pub fn listed(units: &[&str], all: usize, most: usize) -> String {
 
 /// Parts of a list of units, each with the number of units that it stands for.
 fn parts(units: &[&str]) -> Vec<(String, usize)> {
-    let mut parts: Vec<(String, Option<(u32, u32)>)> = Vec::new();
-    for unit in units {
-        let number = unit.parse::<u32>().ok();
-        match (parts.last_mut(), number) {
-            (Some((text, Some((first, last)))), Some(number)) if *last + 1 == number => {
-                *last = number;
-                *text = format!("{first}-{last}");
-            }
-            _ => parts.push(((*unit).to_owned(), number.map(|it| (it, it)))),
-        }
-    }
-    let count = |range: Option<(u32, u32)>| {
-        let more = range.map_or(0, |(first, last)| last - first);
-        usize::try_from(more)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1)
+    let number = |unit: &str| unit.parse::<u32>().ok();
+    let follows = |one: &&str, next: &&str| {
+        let both = number(one).zip(number(next));
+        both.is_some_and(|(one, next)| one.checked_add(1) == Some(next))
     };
-    let parts = parts.into_iter();
-    parts.map(|(text, range)| (text, count(range))).collect()
+    let text = |part: &[&str]| match (number(part[0]), number(part[part.len() - 1])) {
+        (Some(first), Some(last)) if part.len() > 1 => format!("{first}-{last}"),
+        _ => part[0].to_owned(),
+    };
+    let parts = units.chunk_by(follows);
+    parts.map(|part| (text(part), part.len())).collect()
 }
 
 #[cfg(test)]

@@ -230,8 +230,8 @@ pub async fn ready(State(served): State<Served>) -> Answer {
 }
 
 pub async fn metrics(State(served): State<Served>) -> Response {
-    let answers = Arc::clone(&served.answers);
-    let answer = answers.metrics.get(move || metrics::render(&served)).await;
+    let spaced = served.metrics.clone();
+    let answer = spaced.get(move || metrics::render(&served)).await;
     ([(CONTENT_TYPE, METRICS)], answer.to_string()).into_response()
 }
 

@@ -2,18 +2,17 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
-use std::{iter, mem};
 
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
-use nats_elect::lock::lock;
 use serde_json::json;
-use tokio::sync::broadcast;
+use tokio::sync::watch;
 
 use super::Served;
 use super::server::Lasting;
@@ -39,8 +38,7 @@ struct Happening {
 pub struct Events {
     /// Numbers begin anew with each start, and so does this.
     start: String,
-    kept: Mutex<Kept>,
-    tell: broadcast::Sender<Happening>,
+    kept: watch::Sender<Kept>,
 }
 
 #[derive(Default)]
@@ -55,8 +53,7 @@ impl Default for Events {
     fn default() -> Self {
         Self {
             start: format!("{:016x}", rand::random::<u64>()),
-            kept: Mutex::default(),
-            tell: broadcast::channel(KEPT).0,
+            kept: watch::Sender::default(),
         }
     }
 }
@@ -64,27 +61,23 @@ impl Default for Events {
 impl Events {
     /// Tells everyone.
     pub fn tell(&self, kind: &'static str, data: String) {
-        let mut kept = lock(&self.kept);
-        kept.number += 1;
-        let event = Happening {
-            number: kept.number,
-            kind,
-            data: data.into(),
-        };
-        if kept.events.len() == KEPT {
-            kept.events.pop_front();
-        }
-        kept.events.push_back(event.clone());
-        // Within the lock, so that readers get the events in their order. Nobody may listen.
-        let _ = self.tell.send(event);
+        self.kept.send_modify(|kept| {
+            kept.number += 1;
+            if kept.events.len() == KEPT {
+                kept.events.pop_front();
+            }
+            kept.events.push_back(Happening {
+                number: kept.number,
+                kind,
+                data: data.into(),
+            });
+        });
     }
 
-    /// Begins to listen, after the event with this id if there is one. Returns what the reader is
-    /// told first: from where it goes on, and what it missed; or else that it has to read everything
-    /// again.
-    fn listen(&self, after: Option<&str>) -> (Vec<Happening>, broadcast::Receiver<Happening>) {
-        let kept = lock(&self.kept);
-        let listener = self.tell.subscribe();
+    /// What a reader is told first, after the event with this id if there is one: from where it goes
+    /// on, or else that it has to read everything again.
+    fn first(&self, after: Option<&str>) -> Happening {
+        let kept = self.kept.borrow();
         let told = |after: &str| {
             let (start, number) = after.split_once('-')?;
             let number = number.parse::<u64>().ok()?;
@@ -92,22 +85,12 @@ impl Events {
         };
         let number = after.map_or(Some(kept.number), told);
         let oldest = kept.events.front().map_or(kept.number + 1, |it| it.number);
-        let Some(number) = number.filter(|number| number + 1 >= oldest) else {
-            let why = json!({ "reason": "the last event that was read is not kept any more" });
-            let again = Happening {
-                number: kept.number,
-                kind: "reload",
-                data: output::json(&why).into(),
-            };
-            return (vec![again], listener);
+        let why = json!({ "reason": "the last event that was read is not kept any more" });
+        let (number, kind, data) = match number.filter(|number| number + 1 >= oldest) {
+            Some(number) => (number, "hello", "{}".into()),
+            None => (kept.number, "reload", output::json(&why).into()),
         };
-        let hello = Happening {
-            number,
-            kind: "hello",
-            data: "{}".into(),
-        };
-        let missed = kept.events.iter().filter(|it| it.number > number);
-        (iter::once(hello).chain(missed.cloned()).collect(), listener)
+        Happening { number, kind, data }
     }
 
     fn id(&self, number: u64) -> String {
@@ -123,18 +106,25 @@ impl Events {
 
     /// All events from now on, or after that one.
     fn follow(self: Arc<Self>, after: Option<&str>) -> impl Stream<Item = Event> + use<> {
-        let (first, listener) = self.listen(after);
-        let mut begin = Event::default().retry(RETRY);
-        let first = first.iter().map(|it| self.event(it, mem::take(&mut begin)));
-        let first: Vec<_> = first.collect();
-        let later = stream::unfold((self, listener), async |(events, mut listener)| {
-            // Who reads too slowly is let go. What it missed may be kept: it can come back for it.
-            let happening = listener.recv().await.ok()?;
+        let first = self.first(after);
+        let begin = self.event(&first, Event::default().retry(RETRY));
+        let from = (self.kept.subscribe(), first.number, self);
+        let later = stream::unfold(from, async |(mut listener, number, events)| {
+            // Who reads too slowly is let go.
+            let happening = next(&mut listener, number).await?;
             let event = events.event(&happening, Event::default());
-            Some((event, (events, listener)))
+            Some((event, (listener, happening.number, events)))
         });
-        stream::iter(first).chain(later)
+        stream::once(ready(begin)).chain(later)
     }
+}
+
+/// The event after the one with this number, as soon as it happens. `None` if it is not kept any
+/// more.
+async fn next(listener: &mut watch::Receiver<Kept>, number: u64) -> Option<Happening> {
+    let kept = listener.wait_for(|kept| kept.number > number).await.ok()?;
+    let mut later = kept.events.iter().skip_while(|it| it.number <= number);
+    later.next().filter(|it| it.number == number + 1).cloned()
 }
 
 /// `/api/v1/events`.
@@ -165,31 +155,34 @@ pub async fn events(
 mod tests {
     use super::*;
 
-    /// The kind of the first event, and the numbers of the others.
-    fn told(events: &Events, after: Option<&str>) -> (&'static str, Vec<u64>) {
-        let (first, _) = events.listen(after);
-        let missed = first[1..].iter().map(|it| it.number).collect();
-        (first[0].kind, missed)
+    /// The kind of the first event, and the numbers of the others that happened before.
+    async fn told(events: &Events, after: Option<&str>) -> (&'static str, Vec<u64>) {
+        let (first, mut missed) = (events.first(after), Vec::new());
+        let (mut listener, last) = (events.kept.subscribe(), events.kept.borrow().number);
+        for number in first.number..last {
+            missed.extend(next(&mut listener, number).await.map(|it| it.number));
+        }
+        (first.kind, missed)
     }
 
-    #[test]
-    fn a_reader_who_comes_back_gets_what_was_missed_in_order() {
+    #[tokio::test]
+    async fn a_reader_who_comes_back_gets_what_was_missed_in_order() {
         let events = Events::default();
         for _ in 0..3 {
             events.tell("change", String::new());
         }
         for (number, missed) in [(1, vec![2, 3]), (0, vec![1, 2, 3]), (3, vec![])] {
-            let told = told(&events, Some(&events.id(number)));
+            let told = told(&events, Some(&events.id(number))).await;
             assert_eq!(told, ("hello", missed), "{number}");
         }
-        assert_eq!(told(&events, None), ("hello", vec![]));
-        let (_, mut listener) = events.listen(None);
+        assert_eq!(told(&events, None).await, ("hello", vec![]));
+        let mut listener = events.kept.subscribe();
         events.tell("change", String::new());
-        assert_eq!(listener.try_recv().expect("an event").number, 4);
+        assert_eq!(next(&mut listener, 3).await.expect("an event").number, 4);
     }
 
-    #[test]
-    fn a_reader_who_missed_too_much_or_knew_another_start_begins_anew() {
+    #[tokio::test]
+    async fn a_reader_who_missed_too_much_or_knew_another_start_begins_anew() {
         let events = Events::default();
         let first = events.id(0);
         for _ in 0..=KEPT {
@@ -198,8 +191,9 @@ mod tests {
         let other = Events::default().id(1);
         let unknown = events.id(u64::try_from(KEPT).expect("small") + 9);
         for id in [&*first, &*other, &*unknown, "", "x", "a-b"] {
-            assert_eq!(told(&events, Some(id)), ("reload", vec![]), "{id}");
+            assert_eq!(told(&events, Some(id)).await, ("reload", vec![]), "{id}");
         }
-        assert_eq!(told(&events, Some(&events.id(1))).1.len(), KEPT);
+        assert_eq!(told(&events, Some(&events.id(1))).await.1.len(), KEPT);
+        assert!(next(&mut events.kept.subscribe(), 0).await.is_none());
     }
 }

@@ -83,10 +83,9 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let (counts, events) = (Arc::<Counts>::default(), Arc::<Events>::default());
             let served = Served {
-                views: Arc::new([]),
                 counts: Arc::clone(&counts),
                 events: Arc::clone(&events),
-                answers: Arc::default(),
+                ..Served::default()
             };
             let names = Names([].into());
             let task = tokio::spawn(server::run(listener, names, served, limits));

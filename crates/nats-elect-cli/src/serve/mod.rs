@@ -43,17 +43,11 @@ use crate::stopped::stopped;
 use crate::trust::Trusted;
 
 /// What every answer is made from.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Served {
     views: Arc<[Arc<Watched>]>,
     counts: Arc<Counts>,
     events: Arc<Events>,
-    answers: Arc<Answers>,
-}
-
-/// Answers about everything.
-#[derive(Default)]
-struct Answers {
     page: Spaced,
     metrics: Spaced,
 }
@@ -82,9 +76,8 @@ pub async fn serve(
     let looking = select_all(looking);
     let served = Served {
         views,
-        counts: Arc::default(),
         events,
-        answers: Arc::default(),
+        ..Served::default()
     };
     tokio::select! {
         refused = looking => Err(refused.0),

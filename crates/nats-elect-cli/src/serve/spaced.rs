@@ -16,7 +16,7 @@ const PAUSE: u32 = 4;
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// An answer that is made again and again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Spaced(Arc<Mutex<Option<Made>>>);
 
 struct Made {

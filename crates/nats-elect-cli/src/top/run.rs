@@ -135,10 +135,8 @@ pub async fn watch(how: How) -> Outcome {
 
 /// Whether the instances were asked, and the history and the groups read, as far as they can be.
 fn is_known(watched: &Watched) -> bool {
-    let is_past_known = match watched.history(None) {
-        Ok(_) => true,
-        Err(none) => none.code.is_some(),
-    };
+    let no_past = watched.history(None).err();
+    let is_past_known = no_past.is_none_or(|none| none.code.is_some());
     let asked = watched.asked();
     let are_asked = asked.at.is_some() || asked.problem.is_some();
     is_past_known && are_asked && watched.groups_freshness().read

@@ -5,8 +5,6 @@ mod groups;
 mod picture;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -133,10 +131,10 @@ struct Instance {
 
 /// `/`.
 pub async fn page(State(served): State<Served>) -> Response {
-    let answers = Arc::clone(&served.answers);
+    let spaced = served.page.clone();
     // No page is empty.
     let make = move || rendered(&served).unwrap_or_default();
-    let page = answers.page.get(make).await;
+    let page = spaced.get(make).await;
     if page.is_empty() {
         return Problem::unavailable("the page could not be made").into_response();
     }
@@ -393,10 +391,6 @@ fn troubles(says: &RoleReport) -> Vec<&'static str> {
 
 /// The marks, and how it is now.
 fn with_present(mut marks: Vec<Mark>, seen: &Observed, now_ms: u64) -> Vec<Mark> {
-    let ago = |time: Duration| {
-        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        now_ms.saturating_sub(ms)
-    };
     let leader = seen.leader.as_ref();
     let leader = leader.filter(|_| is_known_alive(seen));
     let leader = leader.map(|leader| leader.instance_id.clone());
@@ -406,7 +400,8 @@ fn with_present(mut marks: Vec<Mark>, seen: &Observed, now_ms: u64) -> Vec<Mark>
             Some(_) => seen.since,
             None => seen.unled,
         };
-        let at_ms = ago(since.unwrap_or_default());
+        let ago = u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+        let at_ms = now_ms.saturating_sub(ago);
         marks.push(Mark { at_ms, leader });
     }
     marks
