@@ -123,7 +123,8 @@ impl Actor for GroupActor {
         myself: ActorRef<GroupMsg>,
         setup: GroupSetup,
     ) -> Result<GroupState, ActorProcessingErr> {
-        let (scope, member) = (setup.scope, setup.member);
+        let scope = setup.scope;
+        let member = setup.member;
         let (instance, settings) = (&scope.instance, &scope.settings);
         let profile = Profile {
             cordoned: setup.cordoned,

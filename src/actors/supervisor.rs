@@ -112,11 +112,13 @@ impl Actor for SupervisorActor {
         } else {
             IfMissing::Fail
         };
-        let (links, bucket) = (myself.clone(), instance.bucket.clone());
+        let links = myself.clone();
+        let bucket = instance.bucket.clone();
         let tell = move |link| {
             let _ = links.send_message(SupervisorMsg::LinkChanged(link));
         };
-        let (connection, timeout) = (setup.connection, config.start_timeout);
+        let connection = setup.connection;
+        let timeout = config.start_timeout;
         let monitor = MonitorSetup {
             span: instance.span(),
             if_missing,
@@ -141,7 +143,8 @@ impl Actor for SupervisorActor {
         if let Some(admin) = admin {
             children.attend(admin);
         }
-        let (groups, member) = (&setup.groups, &config.member);
+        let groups = &setup.groups;
+        let member = &config.member;
         Ok(SupervisorState {
             memberships: Membership::all(groups, member, &instance, bequests.as_ref()),
             children,

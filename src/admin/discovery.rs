@@ -31,7 +31,8 @@ pub(super) struct Discovery<'a> {
 
 impl<'a> Discovery<'a> {
     pub async fn begin(client: &'a AdminClient, within: Duration) -> Result<Self, AdminError> {
-        let (subject, body) = (client.subjects.search(), client.search.to_json());
+        let subject = client.subjects.search();
+        let body = client.search.to_json();
         Ok(Self {
             client,
             asking: client.send(subject, body).await?,

@@ -104,7 +104,8 @@ impl Probe {
     /// their units, so a rolling restart has to wait for it.
     pub fn ready(&self) -> Readiness {
         let role = |scope: &Arc<RoleScope>| {
-            let (status, problem) = (scope.status(), scope.problem());
+            let status = scope.status();
+            let problem = scope.problem();
             let readiness = RoleReadiness {
                 ready: !matches!(status.state, RoleState::Init | RoleState::Stopped)
                     && status.connection != ConnectionStatus::Lost

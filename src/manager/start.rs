@@ -164,11 +164,9 @@ fn require_lasting_keys(
 fn require_room_for_maps(bucket: &Bucket, groups: &Groups) -> Result<(), Error> {
     for (name, scope) in groups {
         let units = scope.units.count();
-        if let Some((size, most)) = bucket.misfit(Map::most_bytes(scope.units.clone(), 2)) {
+        if let Some(misfit) = bucket.misfit(Map::most_bytes(scope.units.clone(), 2)) {
             return Err(Error::BucketUnfit(format!(
-                "a map of group `{name}` with {units} units may need a message of {size} bytes, and the bucket \
-                 takes {most} (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or have \
-                 fewer units"
+                "a map of group `{name}` with {units} units {misfit} have fewer units"
             )));
         }
     }

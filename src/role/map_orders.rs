@@ -184,11 +184,9 @@ impl GroupScope {
         let members = u16::try_from(view.request.candidates.len()).unwrap_or(u16::MAX);
         let most = Map::most_bytes(units.clone(), members);
         let misfit = self.bucket.borrow().as_ref().and_then(|it| it.misfit(most));
-        if let Some((size, most)) = misfit {
+        if let Some(misfit) = misfit {
             return refused(format!(
-                "a map of {shards} shards may need a message of {size} bytes, and the bucket takes \
-                 {most} (`max_payload` of the server, `max_msg_size` of the bucket): raise that, or \
-                 have fewer shards"
+                "a map of {shards} shards {misfit} have fewer shards"
             ));
         }
         let after = self.moves_within();

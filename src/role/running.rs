@@ -70,7 +70,8 @@ impl RunningTerm {
         span: Span,
         report: impl Fn(HandlerReport) + Send + Sync + 'static,
     ) -> Self {
-        let (promoted, lease) = (clock::now(), start.lease);
+        let promoted = clock::now();
+        let lease = start.lease;
         let setup = scope.term_setup(DataSource::Link(scope.bucket.subscribe()));
         let (running, leading) = Self::begin(setup, start, id, report);
         if scope.settings.overrun == Overrun::Exit {

@@ -57,7 +57,8 @@ impl Bucket {
         manager: &ManagerConfig,
         timeout: Duration,
     ) -> Result<(), StoreError> {
-        let (name, events) = (events_stream(self.name()), &manager.events);
+        let name = events_stream(self.name());
+        let events = &manager.events;
         let usual = (USUAL_AGE, USUAL_EVENTS);
         let (keep, max_messages) = events.keep.map_or(usual, |keep| (keep, -1));
         let config = Config {

@@ -73,12 +73,19 @@ impl Bucket {
         self.publish(self.subject(role), request, timeout)
     }
 
-    /// The bytes of the message that a value of so many bytes needs, and the most that the bucket takes,
-    /// if that is less.
-    pub fn misfit(&self, bytes: usize) -> Option<(usize, usize)> {
-        let size = wire_size(&expecting(u64::MAX)) + bytes;
+    /// What is wrong if the bucket does not take a value of so many bytes.
+    pub fn misfit(&self, bytes: usize) -> Option<String> {
+        self.too_large(wire_size(&expecting(u64::MAX)) + bytes)
+    }
+
+    fn too_large(&self, size: usize) -> Option<String> {
         let most = self.largest_message();
-        (size > most).then_some((size, most))
+        (size > most).then(|| {
+            format!(
+                "may need a message of {size} bytes, and the bucket takes {most} (`max_payload` of the server, \
+                 `max_msg_size` of the bucket): raise that, or"
+            )
+        })
     }
 
     /// Writes the role's fence record over the sequence `over` of the fence key, or 0 if it is
@@ -101,9 +108,10 @@ impl Bucket {
     ) -> Result<u64, StoreError> {
         let headers = request.headers.as_ref();
         let size = headers.map_or(0, wire_size) + request.payload.as_ref().map_or(0, Bytes::len);
-        let most = self.largest_message();
-        if size > most {
-            return Err(too_large(size, most));
+        if let Some(misfit) = self.too_large(size) {
+            return Err(StoreError::Unsupported(format!(
+                "a record {misfit} shorten the ids and the metadata of the instance"
+            )));
         }
         let expected = headers.map_or(0, expected_in);
         let ack: Ack = self.ask(subject, request, None, timeout).await?;
@@ -132,13 +140,6 @@ impl Bucket {
         }
         Ok(())
     }
-}
-
-fn too_large(size: usize, most: usize) -> StoreError {
-    StoreError::Unsupported(format!(
-        "a record needs a message of {size} bytes, and the bucket takes {most} (`max_payload` of the server, \
-         `max_msg_size` of the bucket): raise that, or shorten the ids and the metadata of the instance"
-    ))
 }
 
 /// Returns the size of headers on the wire, in bytes. The server counts them with the message.

@@ -187,7 +187,8 @@ pub const fn verb(denied: &Denied) -> &'static str {
 
 /// The advice on what to grant where the server forbids something.
 pub fn grant(denied: &Denied) -> String {
-    let (verb, permission) = (verb(denied), denied.permission());
+    let verb = verb(denied);
+    let permission = denied.permission();
     format!("grant {verb} {permission:?}: `nats-elect permissions`, docs/security.md")
 }
 

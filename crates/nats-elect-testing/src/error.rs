@@ -68,21 +68,9 @@ pub enum TestingError {
         operation: &'static str,
     },
 
-    /// No free port was found on loopback.
-    #[error("no free port on 127.0.0.1 in {first}..={last}; stop what occupies them")]
-    NoPort {
-        /// The lowest port that was tried.
-        first: u16,
-        /// The highest port that was tried.
-        last: u16,
-    },
-
-    /// A proxy was given an address that it cannot connect to.
-    #[error("`{upstream}` is no address of a server; give it as `nats://host:port` or `host:port`")]
-    BadUpstream {
-        /// The address.
-        upstream: String,
-    },
+    /// No free port was found on loopback, or an address is not one that a proxy can connect to.
+    #[error("{0}")]
+    BadAddress(String),
 
     /// The operating system refused a request.
     #[error(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::env;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rand::RngExt;
 
@@ -21,6 +21,10 @@ const PARTS: u16 = (LAST - FIRST) / PART;
 
 static RESERVED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
+fn reserved() -> MutexGuard<'static, HashSet<u16>> {
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A port. No other server of this process gets it as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Port(u16);
@@ -29,24 +33,20 @@ impl Port {
     pub(super) fn free() -> Result<Self, TestingError> {
         for _ in 0..ATTEMPTS {
             let port = rand::rng().random_range(choice());
-            let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reserved = reserved();
             if !reserved.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 reserved.insert(port);
                 return Ok(Self(port));
             }
         }
-        Err(TestingError::NoPort {
-            first: FIRST,
-            last: LAST,
-        })
+        Err(TestingError::BadAddress(format!(
+            "no free port on 127.0.0.1 in {FIRST}..={LAST}; stop what occupies them"
+        )))
     }
 
     /// Takes the caller's choice, free or not.
     pub(super) fn chosen(port: u16) -> Self {
-        RESERVED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(port);
+        reserved().insert(port);
         Self(port)
     }
 
@@ -70,9 +70,6 @@ fn choice() -> RangeInclusive<u16> {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        RESERVED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.0);
+        reserved().remove(&self.0);
     }
 }

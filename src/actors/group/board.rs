@@ -42,9 +42,8 @@ impl GroupState {
         let Some(map) = map else {
             return;
         };
-        let owner = |it: &Arc<Map>, place| (place < it.units().count()).then(|| it.owner(place));
         let moved = (0..map.units().count()).filter(|place| {
-            let former = before.as_ref().and_then(|it| owner(it, *place));
+            let former = before.as_ref().map(|it| it.owner(*place));
             former != Some(map.owner(*place))
         });
         (self.moved).extend(moved.filter_map(|place| UnitId::at(&map, place)));

@@ -117,7 +117,8 @@ impl MemberConfig {
     /// Returns the first broken rule.
     pub(crate) fn settings(&self) -> Result<RoleSettings, ConfigError> {
         let fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.ttl);
-        let (least, most) = (exact(SHORTEST_LEASE), exact(LONGEST_LEASE));
+        let least = exact(SHORTEST_LEASE);
+        let most = exact(LONGEST_LEASE);
         let bounds = format!("must be {least} to {most} for a member of groups");
         ensure(fits, "member.ttl", exact(self.ttl), bounds)?;
         let mut role = RoleConfig::default();

@@ -142,7 +142,8 @@ impl Retire {
         let Some(member) = members.first() else {
             return Ok(());
         };
-        let (who, role) = (&member.instance, &self.role);
+        let who = &member.instance;
+        let role = &self.role;
         Err(match &member.report {
             Ok(_) => Failure::refused(format!("{who} takes part in the election of {role:?}"))
             .advice(

@@ -384,7 +384,8 @@ impl Member {
         let missing = self.following.missing;
         if missing.is_some_and(|since| since + delay <= self.now) {
             self.following.missing = Some(self.now + AGAIN);
-            let (key, over) = (self.map_key(), Over::Sequence(0));
+            let key = self.map_key();
+            let over = Over::Sequence(0);
             self.write(Purpose::BlankMap, key, over, Vec::new());
         }
     }

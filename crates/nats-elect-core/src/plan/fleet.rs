@@ -85,10 +85,6 @@ pub struct Limits {
     /// plan that spends it all is right as far as it goes, and the next one goes on. At least two for
     /// each member; less counts as that.
     pub budget: usize,
-    /// How far two members' loads may be from the mean, in percent of it, before units move between them
-    /// if loads are told and differ. Default 10. Weights do not change by themselves, so for them it
-    /// only means that within it no unit moves for balance that is lighter than the mean one.
-    pub band: u32,
 }
 
 impl Default for Limits {
@@ -96,7 +92,6 @@ impl Default for Limits {
         Self {
             moves: 64,
             budget: 1_000_000,
-            band: 10,
         }
     }
 }

@@ -10,6 +10,11 @@ use super::outcome::Reason;
 /// The units of a member that may move, by kind and weight: of units that are alike the first one does.
 type Held = BTreeMap<(usize, u64), BTreeSet<Rank>>;
 
+/// How far two members' loads may be from the mean, in percent of it, before units move between them if
+/// loads are told and differ. Weights do not change by themselves, so for them it only means that within
+/// it no unit moves for balance that is lighter than the mean one.
+const BAND: u64 = 10;
+
 impl Board<'_> {
     /// Moves units away from where they keep failing. Then makes the plan better by at most as many moves as are allowed.
     pub fn improve(&mut self) {
@@ -96,7 +101,7 @@ impl Board<'_> {
     /// The unit that a member gives of these, and to whom: to the one with the least load that may have
     /// one. Within the band only units of at least this weight move.
     fn pick(&self, from: usize, held: &Held, least: u64) -> Option<(usize, usize)> {
-        let band = self.mean.saturating_mul(self.fleet.limits.band.into()) / 100;
+        let band = self.mean.saturating_mul(BAND) / 100;
         let takers = self.takers().filter(|it| self.load[*it] < self.load[from]);
         let mut takers: Vec<_> = takers.collect();
         takers.sort_by_key(|it| (self.load[*it], Reverse(*it)));

@@ -263,8 +263,8 @@ fn address_of(upstream: &str) -> Result<&str, TestingError> {
     let address = upstream.rsplit("://").next().unwrap_or_default();
     match address.rsplit_once(':') {
         Some((_, port)) if port.parse::<u16>().is_ok() => Ok(address),
-        _ => Err(TestingError::BadUpstream {
-            upstream: upstream.to_owned(),
-        }),
+        _ => Err(TestingError::BadAddress(format!(
+            "`{upstream}` is no address of a server; give it as `nats://host:port` or `host:port`"
+        ))),
     }
 }

@@ -239,7 +239,8 @@ fn bucket(view: &Watched, number: usize, (from_ms, now_ms): (u64, u64)) -> Bucke
         })
         .collect();
     let unled_title = format!("No leader for {unled} of {}", counted(roles.len(), "role"));
-    let (bad, all) = (without_owner.len(), counted(groups.len(), "group"));
+    let bad = without_owner.len();
+    let all = counted(groups.len(), "group");
     let unowned_title = format!("Units without an owner in {bad} of {all}");
     let banners = [
         Banner::new("unled", unled_title, without_leader),

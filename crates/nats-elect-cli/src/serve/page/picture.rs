@@ -104,7 +104,8 @@ fn bar(span: &Span, x: f64, width: f64, colours: &Colours) -> Bar {
     let leader = clean(&span.leader);
     let letters = f64::from(u32::try_from(leader.chars().count()).unwrap_or(u32::MAX));
     let needed = (letters * LETTER + 12.0) * 100.0;
-    let (from, to) = (stamp_of(span.from_ms), stamp_of(span.to_ms));
+    let from = stamp_of(span.from_ms);
+    let to = stamp_of(span.to_ms);
     Bar {
         x,
         width,

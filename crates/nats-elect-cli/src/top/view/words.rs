@@ -6,7 +6,8 @@ use crate::text::stamp_of;
 
 /// The time of day if it is of today, or else the day with it, in UTC.
 pub fn when(at_ms: u64, now_ms: u64) -> String {
-    let (at, now) = (stamp_of(at_ms), stamp_of(now_ms));
+    let at = stamp_of(at_ms);
+    let now = stamp_of(now_ms);
     if at.get(..10) == now.get(..10) {
         return at.get(11..19).unwrap_or_default().to_owned();
     }
