@@ -39,11 +39,6 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
-    /// For model checkers: a term of this length does not count among failures in a row.
-    pub fn forget_what_is_over(&mut self, now: Moment, at: &Scene) {
-        self.started = self.started.max(now - at.settings.max_cooldown);
-    }
-
     pub fn new(
         held: Held,
         fencing_token: FencingToken,

@@ -94,10 +94,8 @@ impl Election {
     /// checkers, which must tell new situations from known ones.
     pub fn hash_state(&self, now: Moment, hasher: &mut impl Hasher) {
         let mut phase = self.phase.clone();
-        match &mut phase {
-            Phase::Waiting(waiting) => waiting.forget_what_is_over(now, &self.scene),
-            Phase::Leading(leadership) => leadership.forget_what_is_over(now, &self.scene),
-            _ => {}
+        if let Phase::Waiting(waiting) = &mut phase {
+            waiting.forget_what_is_over(now, &self.scene);
         }
         phase.hash(hasher);
         self.scene.hash_state(now, hasher);
