@@ -90,7 +90,7 @@ async fn what_was_ordered_outlives_a_crash_of_the_election() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_crashes_is_started_anew_and_goes_on_counting() {
     let (server, journal) = served();
-    let a = standing("a", server.url(), &journal, leased_for(ms(3000))).await;
+    let a = standing("a", server.url(), &journal, leased_for(ms(10_000))).await;
     journal.started(ROLE, 0).await;
     let operator = Operator::of(&server).await;
     let found = operator.instance("a").await;
