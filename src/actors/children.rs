@@ -1,5 +1,5 @@
-//! What works for all roles of an instance: the connection monitor, and the tasks that begin with a
-//! link. This module starts them, reports the link to them, and restarts the monitor.
+//! The parts that work for all roles of an instance: the connection monitor, and the tasks that begin
+//! with a link. This module starts them, reports the link to them, and restarts the monitor.
 
 use std::sync::Arc;
 

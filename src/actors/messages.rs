@@ -126,7 +126,7 @@ pub(crate) enum ElectionMsg {
     /// The timer with this number fired.
     TimerFired(u64),
     LinkChanged(Link),
-    /// What its machine is to be told. What was read of the role's key is looked at before.
+    /// An input of its machine. The actor first looks at what was read of the role's key.
     Input(Input),
     /// The watch showed the last message of the role's key.
     Observed {

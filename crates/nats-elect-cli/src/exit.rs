@@ -176,7 +176,7 @@ impl From<&AdminError> for Failure {
     }
 }
 
-/// What the user may not do.
+/// The verb of the thing that the user may not do.
 pub const fn verb(denied: &Denied) -> &'static str {
     if denied.publish {
         "publish"

@@ -29,7 +29,7 @@ impl GroupState {
         }
         let generation = map.as_ref().map(|it| it.generation());
         let before = before.filter(|it| Some(it.generation()) == generation);
-        // What was told is of another generation, of another bucket, or of before a crash.
+        // Earlier events were of another generation, of another bucket, or of before a crash.
         let resets = before.is_none() && board.map.is_some();
         let members = self.member.instances();
         let members = members.map(|(epoch, id)| (epoch, id.clone()));

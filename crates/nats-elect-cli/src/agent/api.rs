@@ -282,14 +282,14 @@ pub enum Told {
     },
 }
 
-/// What is told of an application's terms.
+/// The events of an application's terms.
 fn stream(
     application: &Application,
     first: Told,
 ) -> impl Stream<Item = Result<sse::Event, axum::Error>> + use<> {
     let pace = application.pace();
     let mut states = application.states();
-    // What was so before this stream began.
+    // The state from before this stream is told, too.
     states.mark_changed();
     let states = changes(states).filter_map(move |state| ready(event(state, pace)));
     let leaders = changes(application.leaders()).map(|leader| {

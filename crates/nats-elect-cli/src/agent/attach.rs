@@ -34,7 +34,7 @@ impl Attached {
         }
     }
 
-    /// The longest time that an application may take to stop that is there.
+    /// The longest time that an attached application may take to stop.
     pub fn stop_budget(&self) -> Duration {
         let applications = lock(&self.applications);
         let budgets = applications.values().map(|it| it.stop_budget);

@@ -74,7 +74,7 @@ impl Events {
         });
     }
 
-    /// What a reader is told first, after the event with this id if there is one: from where it goes
+    /// The first event of a reader, after the event with this id if there is one: from where it goes
     /// on, or else that it has to read everything again.
     fn first(&self, after: Option<&str>) -> Happening {
         let kept = self.kept.borrow();
@@ -110,7 +110,7 @@ impl Events {
         let begin = self.event(&first, Event::default().retry(RETRY));
         let from = (self.kept.subscribe(), first.number, self);
         let later = stream::unfold(from, async |(mut listener, number, events)| {
-            // Who reads too slowly is let go.
+            // A reader that is too slow is let go.
             let happening = next(&mut listener, number).await?;
             let event = events.event(&happening, Event::default());
             Some((event, (listener, happening.number, events)))
@@ -123,8 +123,9 @@ impl Events {
 /// more.
 async fn next(listener: &mut watch::Receiver<Kept>, number: u64) -> Option<Happening> {
     let kept = listener.wait_for(|kept| kept.number > number).await.ok()?;
-    let mut later = kept.events.iter().skip_while(|it| it.number <= number);
-    later.next().filter(|it| it.number == number + 1).cloned()
+    let behind = usize::try_from(kept.number - number).ok()?;
+    let place = kept.events.len().checked_sub(behind)?;
+    kept.events.get(place).cloned()
 }
 
 /// `/api/v1/events`.
