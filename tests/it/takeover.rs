@@ -13,7 +13,7 @@ use crate::support::instance::{
 use crate::support::journal::Journal;
 use crate::support::{ROLE, comes_true, configured, leased_for, ms, served};
 
-const TAKEOVER_ROLES: usize = 60;
+const TAKEOVER_ROLES: usize = 20;
 /// Each takes a lease.
 const ROUNDS: usize = 5;
 /// As long as an instance waits before it asks for the role.
