@@ -73,7 +73,7 @@ impl Bucket {
         self.publish(self.subject(role), request, timeout)
     }
 
-    /// What is wrong if the bucket does not take a value of so many bytes.
+    /// The problem, if the bucket does not take a value of so many bytes.
     pub fn misfit(&self, bytes: usize) -> Option<String> {
         self.too_large(wire_size(&expecting(u64::MAX)) + bytes)
     }

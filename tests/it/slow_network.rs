@@ -58,7 +58,7 @@ async fn steadily(
             }
             tokio::time::sleep(ms(5)).await;
         };
-        // What is asked by now has its answer then, and the next leader's claim is of the next look.
+        // A question that is open now is answered by then. The next leader's claim counts for the next look.
         let before = slowest.swap(0, Ordering::Relaxed);
         eventually(SOON, "all well again", async || look().ok()).await;
         let slowest = ms(before.max(slowest.load(Ordering::Relaxed)));

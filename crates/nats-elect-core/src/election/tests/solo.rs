@@ -14,7 +14,7 @@ use crate::event::FailureKind;
 use crate::heirs::Heirs;
 use crate::moment::Moment;
 use crate::peer::PeerRequest;
-use crate::record::{Entry, FenceEntry, Nonce, Release, SeenFence};
+use crate::record::{Entry, FenceEntry, Release};
 use crate::release::ReleaseSecret;
 use crate::token::{FencingToken, LeaseToken};
 use crate::{
@@ -72,19 +72,6 @@ pub const OWN: Uuid = Uuid::from_u128(1);
 
 /// The release secret of each acquisition.
 pub const SECRET: ReleaseSecret = ReleaseSecret::new(0x5ec_2e7);
-
-/// The fence record of an earlier term, by another instance.
-pub const OLD_FENCE: FenceEntry = FenceEntry {
-    revision: 99,
-    record: Some(SeenFence {
-        nonce: Nonce {
-            incarnation: Uuid::from_u128(99),
-            beat: 0,
-        },
-        ttl: None,
-        release: None,
-    }),
-};
 
 impl Solo {
     /// An instance that is started and connected to a bucket.

@@ -1,4 +1,4 @@
-//! What stands in the bucket.
+//! Messages as they stand in the bucket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +10,15 @@ use crate::Write;
 use crate::heirs::Heirs;
 use crate::record::{Content, Entry, FenceEntry, Nonce, Release, SeenFence, SeenRecord};
 use crate::release::ReleaseSecret;
+
+/// An attempt of another instance.
+const THEIRS: Nonce = Nonce {
+    incarnation: Uuid::from_u128(99),
+    beat: 0,
+};
+
+/// The fence record of an earlier term, by another instance.
+pub const OLD_FENCE: FenceEntry = fence_of(99, THEIRS);
 
 pub const fn entry(revision: u64, content: Content) -> Entry {
     Entry { revision, content }
@@ -79,10 +88,7 @@ pub fn hashed_fence(revision: u64, ttl: Option<Duration>, secret: ReleaseSecret)
     FenceEntry {
         revision,
         record: Some(SeenFence {
-            nonce: Nonce {
-                incarnation: Uuid::from_u128(99),
-                beat: 0,
-            },
+            nonce: THEIRS,
             ttl,
             release: Some(secret.hash()),
         }),
