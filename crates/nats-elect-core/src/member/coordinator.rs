@@ -199,8 +199,7 @@ impl Member {
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
         if self.owners_have_to_wait() {
-            self.coordinator.cause = Some(self.now + AGAIN);
-            return;
+            return self.wait_for_others();
         }
         let has_loose = (0..map.units().count()).any(|place| self.is_loose(map, place));
         if has_loose {
@@ -214,11 +213,11 @@ impl Member {
             told.is_some_and(|told| told.follows < map.sequence())
                 && !self.peers.is_quiet(it.epoch, self.now)
         };
-        let waits_for_words = is_first && candidates.iter().any(is_behind);
-        if waits_for_words {
-            self.coordinator.cause = Some(self.now + AGAIN);
+        let any_behind = candidates.iter().any(is_behind);
+        if any_behind {
+            self.wait_for_others();
         }
-        let is_repair = !is_first || waits_for_words;
+        let is_repair = !is_first || any_behind;
         if is_repair && !has_loose {
             return;
         }
@@ -231,6 +230,15 @@ impl Member {
             is_repair,
         };
         self.emit(Effect::Plan(request.into()));
+    }
+
+    /// Tries again after a while. Nobody else may know the map, as its key was emptied or it is lost: a
+    /// read tells that.
+    fn wait_for_others(&mut self) {
+        self.coordinator.cause = Some(self.now + AGAIN);
+        if !mutated!(WaitsUnread) {
+            self.following.read_again(self.now);
+        }
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
@@ -257,8 +265,7 @@ impl Member {
             return;
         }
         if self.owners_have_to_wait() {
-            self.coordinator.cause = Some(self.now + AGAIN);
-            return;
+            return self.wait_for_others();
         }
         let candidates = self.candidates(&map);
         let able = candidates

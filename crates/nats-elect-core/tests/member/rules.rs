@@ -182,7 +182,17 @@ const COMPARED: usize = 12;
 ///
 /// An owner from before lost writes is over once the longest lease is. Maps from before that say nothing
 /// then: nobody may know them any more.
-pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), String> {
+pub fn follows(
+    stream: &Stream,
+    nodes: &[Node],
+    map: &Map,
+    lost_until: Moment,
+) -> Result<(), String> {
+    let is_behind = |epoch, number| {
+        let it = nodes.iter().find(|it| it.epoch() == Some(epoch));
+        let map = it.and_then(|it| it.member.as_ref()?.map());
+        map.is_some_and(|it| it.sequence() < number)
+    };
     let key = World::map_key();
     let earlier = stream.history(&key).filter_map(|it| match &it.value {
         Value::Map(before) if before.sequence() < map.sequence() && it.at >= lost_until => {
@@ -207,7 +217,8 @@ pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), Str
             let stays = unit.as_ref().and_then(|it| it.place_in(map));
             let is_in = match stays {
                 Some(place) => is_waited_for(place),
-                None if before.generation() == map.generation() => false,
+                // A collect may lack a name whose owner never knew.
+                None if before.generation() == map.generation() => is_behind(owner, number),
                 None => (0..map.units().count()).all(is_waited_for),
             };
             let is_fine = is_in || stream.was_over(&key) || stream.history(&key).any(is_later);

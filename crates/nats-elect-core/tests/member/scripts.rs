@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::Units;
+use nats_elect_core::assignment::{Key, LONGEST_LEASE, Units, Value};
 use nats_elect_core::member::{Input, Order, UnitId};
 use nats_elect_core::name::UnitName;
 
 use crate::faults::Hand;
 use crate::schedule::{SECOND, names};
+use crate::stream::Entry;
 use crate::world::World;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -22,6 +23,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("CollectsBehind", first_one_is_behind),
     ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
     ("LostMapFollowed", owner_by_a_lost_map),
+    ("WaitsUnread", lost_map_that_no_watch_shows),
     ("RetiresNamed", who_joins_after_all_have_gone),
     ("LeavesBeforeHandlersEnd", who_leaves_has_a_slow_handler),
     (
@@ -29,7 +31,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         former_owner_whom_the_collector_never_saw,
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
-    ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
+    ("WaitsUnread", map_that_the_next_owner_never_saw),
     (
         "CollectsBesideUnreadable",
         newcomer_beside_a_key_that_nobody_can_read,
@@ -199,6 +201,21 @@ fn owner_by_a_lost_map(seed: u64) -> World {
     world.crash(2);
     world.start(3);
     world.run(80 * SECOND);
+    world
+}
+
+/// The first map of a new bucket is lost while all are cut off, and watches go on behind it.
+fn lost_map_that_no_watch_shows(seed: u64) -> World {
+    let mut world = World::warm(seed, 3, 3, Units::Shards(3));
+    world.make_bucket_anew(100);
+    world.run(5 * SECOND);
+    (0..3).for_each(|node| world.cut_off(node, 4 * SECOND));
+    world.run(3 * SECOND);
+    let is_foreign = |it: &Entry| matches!((&it.key, &it.value), (Key::Map(_), Value::Foreign));
+    let kept = world.stream.log.iter().rposition(is_foreign);
+    world.lose_writes(world.stream.log.len() - 1 - kept.expect("a blank"));
+    world.run(LONGEST_LEASE + 15 * SECOND);
+    world.expects_owned(3);
     world
 }
 
