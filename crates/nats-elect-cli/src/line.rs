@@ -205,11 +205,8 @@ impl Line {
     pub async fn hears(&self, forbids: &(dyn Fn(&Denied) -> bool + Sync)) -> Denied {
         let mut denied = self.denied.clone();
         let found = |all: &Vec<Denied>| all.iter().find(|it| forbids(it)).cloned();
-        let heard = match denied.wait_for(|all| found(all).is_some()).await {
-            Ok(all) => found(&all),
-            Err(_) => None,
-        };
-        match heard {
+        let heard = denied.wait_for(|all| found(all).is_some()).await;
+        match heard.ok().and_then(|all| found(&all)) {
             Some(denied) => denied,
             None => std::future::pending().await,
         }

@@ -40,10 +40,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(self, output: Output) -> Outcome {
         let (trusted, max_skew) = self.trust.keys()?.ok_or_else(no_key)?;
-        let text = match self.proof {
-            Some(proof) => proof,
-            None => typed()?,
-        };
+        let text = self.proof.map_or_else(typed, Ok)?;
         if text.trim().is_empty() {
             let what = "there is no proof to verify: the input is empty";
             return Err(Failure::not_found(what));

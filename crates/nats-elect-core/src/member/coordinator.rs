@@ -213,11 +213,11 @@ impl Member {
             told.is_some_and(|told| told.follows < map.sequence())
                 && !self.peers.is_quiet(it.epoch, self.now)
         };
-        let any_behind = candidates.iter().any(is_behind);
-        if any_behind {
+        let waits_for_words = is_first && candidates.iter().any(is_behind);
+        if waits_for_words {
             self.wait_for_others();
         }
-        let is_repair = !is_first || any_behind;
+        let is_repair = !is_first || waits_for_words;
         if is_repair && !has_loose {
             return;
         }
@@ -232,13 +232,11 @@ impl Member {
         self.emit(Effect::Plan(request.into()));
     }
 
-    /// Tries again after a while. Nobody else may know the map, as its key was emptied or it is lost: a
-    /// read tells that.
+    /// Tries again after a while, and reads the map's key: it is this member's own map that may be lost.
     fn wait_for_others(&mut self) {
         self.coordinator.cause = Some(self.now + AGAIN);
-        if !mutated!(WaitsUnread) {
-            self.following.read_again(self.now);
-        }
+        mutated!(WaitsUnread => return);
+        self.following.read_at.get_or_insert(self.now + AGAIN);
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
@@ -415,20 +413,17 @@ impl Member {
         } else {
             self.coordinator.failed = Failed::default();
         }
-        match outcome {
-            WriteOutcome::Acked { revision } if *revision > self.following.shown => {
-                self.following.written(*revision);
-                self.coordinator.work = Work::Stored {
-                    sequence: *revision,
-                    read_at: self.now + AGAIN,
-                };
-            }
-            WriteOutcome::Acked { .. } => {}
-            WriteOutcome::Conflict { .. } | WriteOutcome::Failed(_) => {
-                self.coordinator.cause = Some(self.now + TURN);
-                self.coordinator.order_at = self.now + TURN;
-                self.emit(Effect::Read(self.map_key()));
-            }
+        let WriteOutcome::Acked { revision } = *outcome else {
+            self.coordinator.cause = Some(self.now + TURN);
+            self.coordinator.order_at = self.now + TURN;
+            return self.emit(Effect::Read(self.map_key()));
+        };
+        if revision > self.following.shown {
+            self.following.written(revision);
+            self.coordinator.work = Work::Stored {
+                sequence: revision,
+                read_at: self.now + AGAIN,
+            };
         }
     }
 }

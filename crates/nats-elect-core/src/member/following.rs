@@ -22,7 +22,7 @@ pub(super) struct Following {
     written: u64,
     /// Since when the key is known to be empty, or when the next blank is due.
     pub missing: Option<Moment>,
-    /// When to read the key, as somebody is behind: it may have been emptied, or the map lost.
+    /// When to read the key, which may have been emptied, or lost its last values.
     pub read_at: Option<Moment>,
     /// Whether any map of this bucket that was shown had owners.
     pub has_owned: bool,
@@ -56,9 +56,11 @@ impl Following {
         true
     }
 
-    /// Reads the key after a while, if no newer value is shown before.
-    pub fn read_again(&mut self, now: Moment) {
-        self.read_at.get_or_insert(now + AGAIN);
+    /// Somebody follows the map of this sequence. If no watch shows it, somebody may have emptied the key.
+    pub fn others_follow(&mut self, now: Moment, sequence: u64) {
+        if sequence > self.shown && !mutated!(LaterFollowersIgnored) {
+            self.read_at.get_or_insert(now + AGAIN);
+        }
     }
 
     /// A map of this member is stored at this sequence.

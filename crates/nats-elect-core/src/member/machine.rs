@@ -394,7 +394,11 @@ impl Member {
         let is_refused = matches!(outcome, WriteOutcome::Conflict { .. });
         match self.ops.remove(&op) {
             Some(Purpose::Map) => self.map_written(outcome),
-            Some(Purpose::BlankMap) if is_refused => self.emit(Effect::Read(self.map_key())),
+            Some(Purpose::BlankMap) if is_refused => {
+                // Something is there.
+                self.following.missing = None;
+                self.emit(Effect::Read(self.map_key()));
+            }
             Some(Purpose::Chore(epoch)) if is_refused => {
                 self.peers.refute(epoch);
                 self.emit(Effect::Read(self.member_key(epoch)));

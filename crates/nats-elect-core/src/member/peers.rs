@@ -32,14 +32,15 @@ struct Peer {
 }
 
 impl Peer {
-    /// Whether a value is old. Where writes were lost their sequences are given again.
-    fn makes_old(&self, sequence: u64, value: &Value) -> bool {
+    /// Whether a value is old. Where writes were lost their sequences are given again: a value that
+    /// `is_back` under a key that was empty is another one.
+    fn makes_old(&self, sequence: u64, value: &Value, is_back: bool) -> bool {
         let is_same = match (&self.record, value) {
             (Some(record), Value::Member(other)) => record.nonce() == other.nonce(),
             (None, Value::Foreign | Value::LaterMember) => true,
             _ => false,
         };
-        let is_known = self.sequence == sequence && is_same;
+        let is_known = self.sequence == sequence && is_same && !is_back;
         is_known || (self.sequence > sequence && !self.is_refuted)
     }
 
@@ -103,8 +104,8 @@ impl Peers {
             self.show_end(epoch, sequence, &value);
             return News::Nothing;
         }
-        let before = self.known.get(&epoch);
-        if before.is_some_and(|it| it.makes_old(sequence, &value)) {
+        let (before, is_back) = (self.known.get(&epoch), self.absent.contains_key(&epoch));
+        if before.is_some_and(|it| it.makes_old(sequence, &value, is_back)) {
             return News::Nothing;
         }
         self.absent.remove(&epoch);
@@ -307,5 +308,20 @@ mod tests {
         };
         let seconds = [1, 50, 100, 120, 255].map(|it| pace(it).as_secs());
         assert_eq!(seconds, [1, 1, 4, 5, 5]);
+    }
+
+    #[test]
+    fn a_value_under_a_key_that_was_empty_is_watched_anew() {
+        let at = |secs| Moment::from_nanos(1) + Duration::from_secs(secs);
+        let (epoch, own) = (Epoch::new([1; 16]), Epoch::new([2; 16]));
+        let mut peers = Peers::default();
+        peers.show(at(0), epoch, 7, Value::Foreign);
+        peers.miss(at(50), epoch);
+        peers.show(at(50), epoch, 7, Value::Foreign);
+        let mut ends = |now| {
+            let mut chores = peers.chores(now, own, Duration::ZERO).into_iter();
+            chores.any(|it| it == Chore::End(epoch, 7))
+        };
+        assert!(!ends(at(109)) && ends(at(110)));
     }
 }

@@ -154,7 +154,7 @@ impl World {
                 self.fail(result);
             }
             if let Value::Map(map) = &value {
-                let result = rules::follows(&self.stream, &self.nodes, map, self.checks.lost_until);
+                let result = rules::follows(&self.stream, map, self.checks.lost_until);
                 let result = self.checks.excuse(self.now, result);
                 self.fail(result);
             }

@@ -182,17 +182,24 @@ const COMPARED: usize = 12;
 ///
 /// An owner from before lost writes is over once the longest lease is. Maps from before that say nothing
 /// then: nobody may know them any more.
-pub fn follows(
-    stream: &Stream,
-    nodes: &[Node],
-    map: &Map,
-    lost_until: Moment,
-) -> Result<(), String> {
-    let is_behind = |epoch, number| {
-        let it = nodes.iter().find(|it| it.epoch() == Some(epoch));
-        let map = it.and_then(|it| it.member.as_ref()?.map());
-        map.is_some_and(|it| it.sequence() < number)
+pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), String> {
+    let from = stream.map_at(map.over());
+    let is_followed = |number| {
+        let members = stream.keys().into_iter().filter(|it| !stream.was_over(it));
+        let follows = |it: &Entry| matches!(&it.value, Value::Member(it) if it.follows >= number);
+        members
+            .into_iter()
+            .any(|it| stream.get(&it).is_some_and(follows))
     };
+    if let Some(from) = from.filter(|it| it.generation() == map.generation()) {
+        let mut new = from.units().count()..map.units().count();
+        if new.any(|place| map.waits_for(place).next().is_none()) {
+            return Err(format!(
+                "a name enters by map {} and waits for nobody",
+                map.sequence()
+            ));
+        }
+    }
     let key = World::map_key();
     let earlier = stream.history(&key).filter_map(|it| match &it.value {
         Value::Map(before) if before.sequence() < map.sequence() && it.at >= lost_until => {
@@ -217,8 +224,14 @@ pub fn follows(
             let stays = unit.as_ref().and_then(|it| it.place_in(map));
             let is_in = match stays {
                 Some(place) => is_waited_for(place),
-                // A collect may lack a name whose owner never knew.
-                None if before.generation() == map.generation() => is_behind(owner, number),
+                // A collect may lack a name, if nobody who may live follows a map that has it.
+                None if before.generation() == map.generation() => {
+                    let lacks = |it: &Map| {
+                        unit.as_ref()
+                            .is_some_and(|unit| unit.place_in(it).is_none())
+                    };
+                    from.map_or_else(|| !is_followed(number), lacks)
+                }
                 None => (0..map.units().count()).all(is_waited_for),
             };
             let is_fine = is_in || stream.was_over(&key) || stream.history(&key).any(is_later);

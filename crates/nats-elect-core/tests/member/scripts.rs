@@ -31,7 +31,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         former_owner_whom_the_collector_never_saw,
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
-    ("WaitsUnread", map_that_the_next_owner_never_saw),
+    ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
     (
         "CollectsBesideUnreadable",
         newcomer_beside_a_key_that_nobody_can_read,

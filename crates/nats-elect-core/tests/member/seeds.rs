@@ -61,8 +61,10 @@ pub fn run(seed: u64, logs: bool) -> (World, Option<String>) {
         world.step(node, Input::Tell(Profile::default().into()));
     }
     let (step, mut calm) = (Duration::from_millis(100), Duration::ZERO);
+    // A blank may be written late.
     let bound = world.bound();
-    while world.failure.is_none() && calm < CALM && world.recovery < bound {
+    let is_bounded = |it: &World| it.recovery < bound || it.recovery < it.bound();
+    while world.failure.is_none() && calm < CALM && is_bounded(&world) {
         let maps = world.maps;
         world.run(step);
         if world.maps > maps || world.unrest().is_some() {
