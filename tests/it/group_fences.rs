@@ -103,7 +103,7 @@ async fn the_next_owner_reads_what_the_last_one_wrote_and_writes_on() {
     stop(b).await;
 }
 
-/// Each unit's fence is raised once for each of its terms, whatever becomes of the map meanwhile.
+/// Each unit's fence is raised once for each of its terms that writes, whatever becomes of the map meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_write_on_while_the_map_changes_elsewhere() {
     const SHARDS: u32 = 24;
@@ -169,13 +169,16 @@ async fn units_write_on_while_the_map_changes_elsewhere() {
         let fence: Value = serde_json::from_slice(&message.payload).expect("a fence");
         let token = fence["token"].as_str().expect("a token").to_owned();
         let shard = message.subject.rsplit('.').next().expect("a shard");
-        tokens.entry(shard.to_owned()).or_default().insert(token);
+        let is_first = tokens.entry(shard.to_owned()).or_default().insert(token);
+        assert!(is_first, "a fence of {shard} was raised twice in a term");
     }
     let mut stayed = 0;
     for shard in 0..SHARDS {
         let terms = journal.terms(&unit(shard));
         let of_terms = terms.iter().map(|it| it.fencing_token.to_string());
-        assert_eq!(tokens[&shard.to_string()], of_terms.collect());
+        // A term that is over before its first write raises none.
+        let raised = &tokens[&shard.to_string()];
+        assert!(raised.is_subset(&of_terms.collect()), "{raised:?}");
         stayed += usize::from(terms.len() == 1);
     }
     assert!(stayed > 0, "each unit moved");
