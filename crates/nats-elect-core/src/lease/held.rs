@@ -85,10 +85,15 @@ impl Held {
         self.doubt != Doubt::None
     }
 
-    /// Notes that a write of ours is stored at this revision. It extends nothing.
+    /// Notes that a write of ours is stored at this revision. It extends nothing. One that is shown after
+    /// a later one was confirmed ends no doubt.
     pub fn stored(&mut self, revision: u64) {
-        self.revision = self.revision.max(revision);
-        self.doubt = Doubt::None;
+        if revision > self.revision {
+            (self.revision, self.refusals) = (revision, 0);
+        }
+        if revision == self.revision {
+            self.doubt = Doubt::None;
+        }
     }
 
     /// Extends the lease by a heartbeat that was sent at `sent` and is stored.
@@ -97,7 +102,6 @@ impl Held {
         self.sent = self.sent.max(sent);
         self.until = self.until.max(until);
         self.renew_at = renew_at;
-        self.refusals = 0;
     }
 
     /// Notes that a heartbeat over this sequence was refused. Returns false if an earlier one was

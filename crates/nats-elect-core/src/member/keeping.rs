@@ -423,8 +423,7 @@ impl Member {
             Phase::In { held, look_at, .. } => {
                 *look_at = look_at.filter(|_| sequence < held.revision);
                 held.extend(sequence, attempt.sent, until, held.renew_at.max(next));
-                let until = held.until;
-                let proved = held.sent;
+                let (until, proved) = (held.until, held.sent);
                 Some(Effect::Extend { until, proved })
             }
             phase => {

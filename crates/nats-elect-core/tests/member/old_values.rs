@@ -123,3 +123,12 @@ fn confirmed_writes_are_lost_and_noticed_by_who_knew_them() {
     world.goes_well(20 * SECOND);
     assert_eq!(world.all_acts(), 6);
 }
+
+#[test]
+fn a_heartbeat_over_one_that_was_lost_is_tried_twice() {
+    let mut world = World::warm(7, 1, 1, Units::Shards(1));
+    world.lose_writes(1);
+    world.goes_well(3 * SECOND);
+    let refused = world.messages.iter().filter(|it| it.contains("refused"));
+    assert_eq!(refused.count(), 2);
+}

@@ -96,11 +96,12 @@ impl World {
             .iter()
             .any(|it| self.happened.contains(it));
         let longest = self.leases.last().copied().unwrap_or_default();
-        match (touches || has_blank, loses) {
+        let since_then = match (touches || has_blank, loses) {
             (_, true) => RECOVERY + LONGEST_LEASE,
             (true, false) => RECOVERY,
             (false, false) => longest + SETTLES,
-        }
+        };
+        since_then + self.under_way()
     }
 
     /// The newest map that anybody follows.

@@ -112,6 +112,16 @@ impl World {
         }
     }
 
+    /// How long the last write under way still takes.
+    pub fn under_way(&self) -> Duration {
+        let writes = self
+            .queue
+            .iter()
+            .filter(|it| matches!(it.0.2, Event::Arrive(_)));
+        let times = writes.map(|it| it.0.0.since(self.now));
+        times.max().unwrap_or_default()
+    }
+
     /// Runs for a time, or until something fails.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
