@@ -103,7 +103,8 @@ async fn the_next_owner_reads_what_the_last_one_wrote_and_writes_on() {
     stop(b).await;
 }
 
-/// Each unit's fence is raised once for each of its terms that writes, whatever becomes of the map meanwhile.
+/// Each unit's fence is raised once for each of its terms that write, whatever becomes of the map
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_write_on_while_the_map_changes_elsewhere() {
     const SHARDS: u32 = 24;
@@ -122,16 +123,23 @@ async fn units_write_on_while_the_map_changes_elsewhere() {
         .expect("subscribed");
     arrived(&stranger.jetstream.client()).await;
     let failures = Failures::default();
-    let writes = |term: Term, failures: Failures| async move {
+    let wrote = Arc::<Mutex<Vec<(String, String)>>>::default();
+    let writes = |term: Term, failures: Failures, wrote: Arc<Mutex<Vec<_>>>| async move {
         let store = term.store();
+        let (shard, token) = (term.unit().expect("a unit"), term.fencing_token());
         let mut revision = None;
         while !term.is_cancelled() {
             let written = match revision {
-                None => store.put("beats", term.fencing_token().to_string()).await,
+                None => store.put("beats", token.to_string()).await,
                 Some(revision) => store.update("beats", "again", revision).await,
             };
             match written {
-                Ok(written) => revision = Some(written),
+                Ok(written) => {
+                    if revision.replace(written).is_none() {
+                        let term = (shard.to_owned(), token.to_string());
+                        wrote.lock().expect("no panic").push(term);
+                    }
+                }
                 // Its own unit moves.
                 Err(_) if term.is_cancelled() => break,
                 Err(error) => {
@@ -145,8 +153,8 @@ async fn units_write_on_while_the_map_changes_elsewhere() {
         Ok(())
     };
     let join = async |id: &str| {
-        let failures = failures.clone();
-        let work = move |term| writes(term, failures.clone());
+        let (failures, wrote) = (failures.clone(), Arc::clone(&wrote));
+        let work = move |term| writes(term, failures.clone(), Arc::clone(&wrote));
         member(&server.url(), id, SHARDS, &journal, work).await
     };
     let a = join("a").await;
@@ -171,6 +179,9 @@ async fn units_write_on_while_the_map_changes_elsewhere() {
         let shard = message.subject.rsplit('.').next().expect("a shard");
         let is_first = tokens.entry(shard.to_owned()).or_default().insert(token);
         assert!(is_first, "a fence of {shard} was raised twice in a term");
+    }
+    for (shard, token) in &*wrote.lock().expect("no panic") {
+        assert!(tokens[shard].contains(token), "{shard}: {token}");
     }
     let mut stayed = 0;
     for shard in 0..SHARDS {

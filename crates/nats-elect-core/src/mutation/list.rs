@@ -236,7 +236,7 @@ mutations! {
         FirstOwnersDespiteWaiting,
         /// A map of a lower sequence than was shown is an old one, and writes are never lost.
         LostMapFollowed,
-        /// Who waits for others does not look whether its own map was lost.
+        /// A member that waits for others does not look whether its own map was lost.
         WaitsUnread,
         /// A heartbeat extends the lease although the followed map may be lost.
         DoubtExtends,

@@ -155,6 +155,7 @@ impl World {
             }
             if let Value::Map(map) = &value {
                 let result = rules::follows(&self.stream, map, self.checks.lost_until);
+                let result = result.and_then(|()| rules::enters(&self.stream, map));
                 let result = self.checks.excuse(self.now, result);
                 self.fail(result);
             }

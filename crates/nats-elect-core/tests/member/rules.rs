@@ -185,21 +185,11 @@ const COMPARED: usize = 12;
 pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), String> {
     let from = stream.map_at(map.over());
     let is_followed = |number| {
-        let members = stream.keys().into_iter().filter(|it| !stream.was_over(it));
         let follows = |it: &Entry| matches!(&it.value, Value::Member(it) if it.follows >= number);
-        members
-            .into_iter()
-            .any(|it| stream.get(&it).is_some_and(follows))
+        let keys = stream.keys();
+        let mut living = keys.iter().filter(|it| !stream.was_over(it));
+        living.any(|it| stream.get(it).is_some_and(follows))
     };
-    if let Some(from) = from.filter(|it| it.generation() == map.generation()) {
-        let mut new = from.units().count()..map.units().count();
-        if new.any(|place| map.waits_for(place).next().is_none()) {
-            return Err(format!(
-                "a name enters by map {} and waits for nobody",
-                map.sequence()
-            ));
-        }
-    }
     let key = World::map_key();
     let earlier = stream.history(&key).filter_map(|it| match &it.value {
         Value::Map(before) if before.sequence() < map.sequence() && it.at >= lost_until => {
@@ -226,11 +216,8 @@ pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), Str
                 Some(place) => is_waited_for(place),
                 // A collect may lack a name, if nobody who may live follows a map that has it.
                 None if before.generation() == map.generation() => {
-                    let lacks = |it: &Map| {
-                        unit.as_ref()
-                            .is_some_and(|unit| unit.place_in(it).is_none())
-                    };
-                    from.map_or_else(|| !is_followed(number), lacks)
+                    let place_in = |it: &Map| unit.as_ref()?.place_in(it);
+                    from.map_or_else(|| !is_followed(number), |it| place_in(it).is_none())
                 }
                 None => (0..map.units().count()).all(is_waited_for),
             };
@@ -245,6 +232,19 @@ pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+/// Rule 7: a name that enters waits, at least for the member that writes the map.
+pub fn enters(stream: &Stream, map: &Map) -> Result<(), String> {
+    let from = stream.map_at(map.over());
+    let Some(from) = from.filter(|it| it.generation() == map.generation()) else {
+        return Ok(());
+    };
+    let mut new = from.units().count()..map.units().count();
+    let is_waiting = new.all(|place| map.waits_for(place).next().is_some());
+    let number = map.sequence();
+    let why = || format!("a name enters by map {number}, and waits for nobody");
+    is_waiting.then_some(()).ok_or_else(why)
 }
 
 /// Rule 4: *ended* is written by another process. It watched what it overwrites for the lease in it.
