@@ -30,7 +30,8 @@ async fn takes_six_trips(end_term: impl AsyncFnOnce(Instance) -> Option<Instance
     let (server, journal) = served();
     let wires = [(); 2].map(|()| Arc::new(TcpProxy::start(server.url()).expect("start")));
     let [old_wire, new_wire] = wires.clone();
-    let config = leased_for(ms(5000));
+    // The line is told before the monitor looks at the bucket for the first time.
+    let config = leased_for(ms(1000));
     let ended = wires.clone();
     let old =
         instance("old", old_wire.url(), &journal).working(ROLE, config.clone(), move |term| {

@@ -123,15 +123,12 @@ impl Attempts {
         } else {
             self.kept.iter().position(unanswered)
         };
-        let Some(oldest) = oldest.and_then(|oldest| self.kept.remove(oldest)) else {
-            return;
-        };
-        if oldest.request != BucketRequest::Heartbeat {
-            return;
-        }
-        match &mut self.older_heartbeats {
-            Some((first, last)) if first.term == oldest.term => *last = oldest.beat,
-            older_heartbeats => *older_heartbeats = Some((oldest, oldest.beat)),
+        let oldest = oldest.and_then(|oldest| self.kept.remove(oldest));
+        let heartbeat = oldest.filter(|it| it.request == BucketRequest::Heartbeat);
+        match (&mut self.older_heartbeats, heartbeat) {
+            (Some((first, last)), Some(it)) if first.term == it.term => *last = it.beat,
+            (older_heartbeats, Some(it)) => *older_heartbeats = Some((it, it.beat)),
+            (_, None) => {}
         }
     }
 

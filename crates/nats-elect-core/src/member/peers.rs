@@ -1,6 +1,6 @@
 //! What is known of each epoch of the group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +88,8 @@ pub(super) enum Chore {
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Peers {
     known: BTreeMap<Epoch, Peer>,
-    over: BTreeSet<Epoch>,
+    /// Epochs that are over, each with the sequence that showed it.
+    over: BTreeMap<Epoch, u64>,
     /// Epochs that are over, and whose keys show *ended* without a time to live, with its sequence.
     pub ended: BTreeMap<Epoch, u64>,
     /// Epochs under whose keys nothing is known to be, and since when.
@@ -100,10 +101,15 @@ pub(super) struct Peers {
 impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
-        if self.over.contains(&epoch) && !mutated!(OverComesBack) {
+        // Where writes were lost, a heartbeat may follow the end, which has the sequence of a lost one.
+        let is_record = matches!(value, Value::Member(_)) && !mutated!(OverForGood);
+        let goes_on = |end: &u64| (is_record && sequence > *end) || mutated!(OverComesBack);
+        if self.over.get(&epoch).is_some_and(|end| !goes_on(end)) {
             self.show_end(epoch, sequence, &value);
             return News::Nothing;
         }
+        self.over.remove(&epoch);
+        self.ended.remove(&epoch);
         let (before, is_back) = (self.known.get(&epoch), self.absent.contains_key(&epoch));
         if before.is_some_and(|it| it.makes_old(sequence, &value, is_back)) {
             return News::Nothing;
@@ -113,7 +119,6 @@ impl Peers {
         let record = match value {
             Value::Ended | Value::Expiring => {
                 self.known.remove(&epoch);
-                self.over.insert(epoch);
                 self.show_end(epoch, sequence, &value);
                 return News::Over;
             }
@@ -121,19 +126,13 @@ impl Peers {
             _ => None,
         };
         let told = before.and_then(|it| it.record.as_ref());
-        let news = match told.zip(record.as_ref()) {
-            Some((a, b)) if says_same(a, b) => {
-                let loads = |it: &MemberRecord| (it.profile.load, it.profile.heavy.clone());
-                if loads(a) == loads(b) {
-                    News::Nothing
-                } else {
-                    News::Loads
-                }
-            }
-            _ => News::Told,
+        let loads = |it: &MemberRecord| (it.profile.load, it.profile.heavy.clone());
+        let news = match told.zip(record.as_ref()).filter(|(a, b)| says_same(a, b)) {
+            Some((a, b)) if loads(a) == loads(b) => News::Nothing,
+            Some(_) => News::Loads,
+            None => News::Told,
         };
         let first = before.filter(|_| mutated!(WatchedOnce)).map(|it| it.since);
-        mutated!(OverComesBack => { self.over.remove(&epoch); });
         let peer = Peer {
             sequence,
             since: first.unwrap_or(now),
@@ -147,6 +146,9 @@ impl Peers {
 
     /// Takes a value under the key of an epoch that is over.
     fn show_end(&mut self, epoch: Epoch, sequence: u64, value: &Value) {
+        if matches!(value, Value::Ended | Value::Expiring) {
+            self.over.insert(epoch, sequence);
+        }
         if *value == Value::Ended {
             self.ended.insert(epoch, sequence);
         } else {
@@ -159,7 +161,7 @@ impl Peers {
         if self.is_over(epoch) {
             self.ended.remove(&epoch);
         } else {
-            mutated!(MissingIsOver => { self.over.insert(epoch); });
+            mutated!(MissingIsOver => { self.over.insert(epoch, 0); });
             self.absent.entry(epoch).or_insert(now);
         }
     }
@@ -178,7 +180,7 @@ impl Peers {
     }
 
     pub fn is_over(&self, epoch: Epoch) -> bool {
-        self.over.contains(&epoch)
+        self.over.contains_key(&epoch)
     }
 
     /// The record of an epoch that is not over.

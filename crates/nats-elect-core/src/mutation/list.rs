@@ -196,8 +196,10 @@ mutations! {
         ForeignWatchedShort,
         /// Rule 4: *ended* is written over whatever is stored.
         MarkedOverAnything,
-        /// Rule 4: an epoch that is over comes back with a record that somebody puts back.
+        /// Rule 4: an epoch that is over comes back with whatever somebody puts there.
         OverComesBack,
+        /// Rule 4: an epoch that was over is, although its member's heartbeats follow its end.
+        OverForGood,
         /// Rule 4: *ended* gets a time to live although the map names its epoch.
         RetiresNamed,
         /// Rule 5: an epoch whose key is missing is over.

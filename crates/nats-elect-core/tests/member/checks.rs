@@ -84,6 +84,14 @@ impl Checks {
         }
     }
 
+    /// A heartbeat is stored, where writes were lost maybe after the end of its epoch.
+    pub fn goes_on(&mut self, epoch: Epoch) -> Result<(), String> {
+        let is_fine = !self.over.remove(&epoch) || self.has_lost();
+        is_fine
+            .then_some(())
+            .ok_or_else(|| format!("{epoch} goes on after its end"))
+    }
+
     /// A member has written that an epoch is over.
     pub fn over(&mut self, now: Moment, epoch: Epoch, nodes: &[Node]) -> Result<(), String> {
         self.over.insert(epoch);

@@ -146,9 +146,20 @@ impl World {
             self.log(|| format!("#{sequence} n{node} {}", brief(key, &value)));
             self.saw_stored(write, former.as_ref(), &value);
             let is_here = write.bucket == self.stream.bucket;
+            let is_beat = is_here && condition != Some(0);
+            if let (Key::Member(_, epoch), Value::Member(_), true) = (key, &value, is_beat) {
+                let result = self.checks.goes_on(*epoch);
+                self.fail(result);
+            }
             if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {
                 let result = self.checks.over(self.now, *epoch, &self.nodes);
-                let stricter = rules::ends(self.now, &self.nodes[node], former.as_ref(), write);
+                let stricter = rules::ends(
+                    self.now,
+                    &self.stream,
+                    &self.nodes[node],
+                    former.as_ref(),
+                    write,
+                );
                 let result = result.and(if is_here { stricter } else { Ok(()) });
                 let result = self.checks.excuse(self.now, result);
                 self.fail(result);

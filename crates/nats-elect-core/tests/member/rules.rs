@@ -39,7 +39,10 @@ pub fn begins(
     {
         return told("and acknowledged a later map");
     }
-    if token.epoch != stream.bucket {
+    if token.epoch != node.bucket {
+        return told("of another bucket");
+    }
+    if node.bucket != stream.bucket {
         return Ok(());
     }
     match stream.map_at(token.sequence) {
@@ -104,16 +107,16 @@ pub fn acknowledges(
 }
 
 /// Rules 3 and 5: a member sends a map. To whom it gives a unit can have it, as far as the member was
-/// shown, and it writes over nothing that it can't follow.
+/// shown, and it writes over nothing that it can't follow. A later map that it can follow ends that.
 ///
 /// Where writes were lost it may know of owners that nothing else tells of.
 pub fn writes(stream: &Stream, node: &Node, map: &Map, has_lost: bool) -> Result<(), String> {
     let number = node.number;
     let acknowledged = node.past.acknowledged.map_or(0, |it| it.1);
-    if stream
-        .at(acknowledged)
-        .is_some_and(|it| it.value == Value::LaterMap)
-    {
+    let last = stream.at(acknowledged.max(map.over()));
+    let last = last.filter(|it| matches!(it.value, Value::Map(_)));
+    let is_later = |it: &Entry| it.value == Value::LaterMap;
+    if last.is_none() && stream.at(acknowledged).is_some_and(is_later) {
         return Err(format!("n{number} writes over a map that it can't follow"));
     }
     let shown = stream.log.get(..node.cursor).and_then(<[Entry]>::last);
@@ -214,14 +217,16 @@ pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), Str
             let stays = unit.as_ref().and_then(|it| it.place_in(map));
             let is_in = match stays {
                 Some(place) => is_waited_for(place),
-                // A collect may lack a name, if nobody who may live follows a map that has it.
-                None if before.generation() == map.generation() => {
-                    let place_in = |it: &Map| unit.as_ref()?.place_in(it);
-                    from.map_or_else(|| !is_followed(number), |it| place_in(it).is_none())
-                }
                 None => (0..map.units().count()).all(is_waited_for),
             };
-            let is_fine = is_in || stream.was_over(&key) || stream.history(&key).any(is_later);
+            // A collect may lack a name, if nobody who may live follows a map that has it.
+            let place_in = |it: &Map| unit.as_ref()?.place_in(it);
+            let lacks = || from.map_or_else(|| !is_followed(number), |it| place_in(it).is_none());
+            let may_lack = stays.is_none() && before.generation() == map.generation();
+            let is_fine = is_in
+                || (may_lack && lacks())
+                || stream.was_over(&key)
+                || stream.history(&key).any(is_later);
             if !is_fine {
                 let number = map.sequence();
                 return Err(format!(
@@ -248,7 +253,15 @@ pub fn enters(stream: &Stream, map: &Map) -> Result<(), String> {
 }
 
 /// Rule 4: *ended* is written by another process. It watched what it overwrites for the lease in it.
-pub fn ends(now: Moment, node: &Node, former: Option<&Entry>, write: &Sent) -> Result<(), String> {
+///
+/// Where writes were lost, a foreign value may stand again where it stood: nobody can tell the two apart.
+pub fn ends(
+    now: Moment,
+    stream: &Stream,
+    node: &Node,
+    former: Option<&Entry>,
+    write: &Sent,
+) -> Result<(), String> {
     let Key::Member(_, epoch) = &write.key else {
         return Ok(());
     };
@@ -260,7 +273,7 @@ pub fn ends(now: Moment, node: &Node, former: Option<&Entry>, write: &Sent) -> R
         Some(Value::Member(record)) => record.ttl,
         _ => LONGEST_LEASE,
     };
-    let since = former.map_or(now, |it| it.at);
+    let since = former.map_or(now, |it| stream.first_at(it));
     let is_over = since + lease <= now;
     is_over.then_some(()).ok_or_else(|| {
         format!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::{Key, LONGEST_LEASE, Units, Value};
+use nats_elect_core::assignment::{Key, LONGEST_LEASE, Units, Value, ended};
 use nats_elect_core::member::{Input, Order, UnitId};
 use nats_elect_core::name::UnitName;
 
@@ -37,6 +37,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         newcomer_beside_a_key_that_nobody_can_read,
     ),
     ("OverComesBack", key_of_an_ended_epoch_overwritten),
+    ("OverForGood", end_at_the_sequence_of_a_lost_heartbeat),
     ("OldSequenceForGood", last_heartbeat_of_the_dead_lost),
 ];
 
@@ -82,16 +83,41 @@ impl World {
     }
 }
 
-/// NATS loses the last heartbeat of a member that died, and nothing else.
-fn last_heartbeat_of_the_dead_lost(seed: u64) -> World {
+/// The last heartbeat of the second member is the last value, and shown.
+fn last_is_a_heartbeat(seed: u64) -> (World, Key) {
     let mut world = World::warm(seed, 2, 2, Units::Shards(2));
     let key = World::member_key(world.nodes[1].epoch().expect("a member"));
     let is_shown = |it: &World| {
         let is_last = it.stream.log.last().is_some_and(|last| last.key == key);
-        is_last && it.nodes[0].cursor == it.stream.log.len()
+        is_last
+            && it
+                .nodes
+                .iter()
+                .all(|node| node.cursor == it.stream.log.len())
     };
     world.until(is_shown);
     world.until(is_shown);
+    (world, key)
+}
+
+/// NATS loses the last heartbeat of a member. Another one, which it was not shown either, ends the
+/// epoch at the very same sequence, so that the next heartbeat is stored over that.
+fn end_at_the_sequence_of_a_lost_heartbeat(seed: u64) -> World {
+    let (mut world, key) = last_is_a_heartbeat(seed);
+    world.nodes[1].deaf_until = world.now + 2 * SECOND;
+    world.lose_writes(1);
+    world.stream.store(&key, &ended(world.epoch(1)), None);
+    world.show_all();
+    world.run(LONGEST_LEASE + 10 * SECOND);
+    world.expects_owned(2);
+    let result = (world.acts()[1] > 0).then_some(());
+    world.fail(result.ok_or_else(|| "n1 gets no unit".to_owned()));
+    world
+}
+
+/// NATS loses the last heartbeat of a member that died, and nothing else.
+fn last_heartbeat_of_the_dead_lost(seed: u64) -> World {
+    let (mut world, _) = last_is_a_heartbeat(seed);
     world.crash(1);
     world.lose_writes(1);
     world.run(15 * SECOND);

@@ -1,6 +1,6 @@
 //! The stream: the last value of each key, and all values in their order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nats_elect_core::Moment;
 use nats_elect_core::assignment::{Epoch, Key, Map, Unit, Value};
@@ -134,6 +134,22 @@ impl Stream {
     fn said(&self, key: &Key) -> impl Iterator<Item = &Entry> {
         let lost = self.lost.iter().filter(move |it| it.key == *key);
         self.history(key).chain(lost)
+    }
+
+    /// When this value first stood at its sequence, which may be given again.
+    pub fn first_at(&self, entry: &Entry) -> Moment {
+        let all = self.said(&entry.key);
+        let is_same = |it: &&Entry| (it.sequence, &it.bytes) == (entry.sequence, &entry.bytes);
+        all.filter(is_same)
+            .map(|it| it.at)
+            .min()
+            .unwrap_or(entry.at)
+    }
+
+    /// Whether a former value of this key was put back.
+    pub fn is_put_back(&self, key: &Key) -> bool {
+        let mut former = BTreeSet::new();
+        self.said(key).any(|it| !former.insert(&it.bytes))
     }
 
     /// What was stored at a sequence.

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use nats_elect_core::event::{Event, Outcome};
-use nats_elect_core::heirs::Heirs;
-use nats_elect_core::record::{Content, FenceRecord, Nonce, Release};
-use nats_elect_core::release::ReleaseSecret;
+use nats_elect_core::record::Content;
 use nats_elect_core::{Input, Intent, RequestId};
 use uuid::Uuid;
 
@@ -149,51 +147,6 @@ fn a_release_that_is_put_again_frees_nothing() {
         let next = |world: &World| world.leader().is_some_and(|next| next != leader);
         let took = world.run_until(ms(3000), next).expect("a next leader");
         assert!(took >= ms(1000), "{took:?}");
-    }
-}
-
-/// Whoever may write both keys makes up a whole term: its record, its fence record, and its
-/// release.
-#[test]
-fn a_made_up_term_and_its_release_free_nothing_that_is_held() {
-    let secret = ReleaseSecret::new(4);
-    let nonce = Nonce {
-        incarnation: Uuid::from_u128(9),
-        beat: 1,
-    };
-    let fence = FenceRecord {
-        id: "nobody".to_owned(),
-        ttl: ms(100),
-        nonce,
-        release: secret.hash(),
-    };
-    let release = Content::Release(Release {
-        nonce: Some(nonce),
-        heir: None,
-        line: Heirs::NONE,
-        secret: Some(secret),
-    });
-    for with_record in [false, true] {
-        for seed in 0..20 {
-            let mut world = World::new(seed, 3, &of_ttl(ms(1000)));
-            let leader = world.await_leader(ms(50));
-            world.run(ms(500));
-            world.nodes[leader].wire = Wire::Cut;
-            if with_record {
-                let mut record = stray(Some(ms(100)), Some(nonce.incarnation));
-                if let Content::Record(record) = &mut record {
-                    record.release = Some(secret.hash());
-                }
-                world.put(record);
-            }
-            world.forge_fence(&fence);
-            world.put(release.clone());
-            world.put(Content::ForeignMarker);
-            world.put(release.clone());
-            let next = |world: &World| world.leader().is_some_and(|next| next != leader);
-            let took = world.run_until(ms(4000), next).expect("a next leader");
-            assert!(took >= ms(800), "{took:?}");
-        }
     }
 }
 

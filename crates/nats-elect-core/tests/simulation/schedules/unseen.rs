@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use nats_elect_core::config::RoleSettings;
 use nats_elect_core::event::Event;
-use nats_elect_core::heirs::Heirs;
 use nats_elect_core::record::{Content, FenceRecord, Nonce};
 use nats_elect_core::release::ReleaseSecret;
 use nats_elect_core::{Input, Intent, OpId, RequestId, WriteOutcome};
@@ -319,35 +318,6 @@ fn a_leader_on_a_slow_network_looks_at_its_fence_record_too() {
             "{one_way} ms: {took:?}"
         );
     }
-}
-
-#[test]
-fn an_operator_ends_the_wait_after_a_made_up_release_too() {
-    let all = vec![of_ttl(ms(15_000)), of_ttl(ms(15_000))];
-    let mut world = led_by_the_first(1, ModelBucket::new(), all);
-    world.boot(1);
-    world.run(ms(3000));
-    world.crash(0);
-    let fence = stray_fence();
-    let mut record = stray(Some(ms(100)), Some(fence.nonce.incarnation));
-    if let Content::Record(record) = &mut record {
-        record.release = Some(fence.release);
-    }
-    world.put(record);
-    world.forge_fence(&fence);
-    world.put(Content::Release(nats_elect_core::record::Release {
-        nonce: Some(fence.nonce),
-        heir: None,
-        line: Heirs::NONE,
-        secret: Some(ReleaseSecret::new(4)),
-    }));
-    world.run(ms(100));
-    assert_eq!(world.leader(), None);
-    let revision = world.bucket.role().expect("the release").revision;
-    let request = RequestId(5);
-    world.input(1, Input::EndLease { request, revision });
-    let took = world.until_led_by(1, ms(20_000));
-    assert!(took <= ms(100), "{took:?}");
 }
 
 /// Writes are lost, and what is left is deleted: a read shows nothing. What is written then lies
