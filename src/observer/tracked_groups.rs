@@ -178,10 +178,10 @@ impl Group {
         }
     }
 
-    /// Takes a value under a member's key. Who is over stays so.
+    /// Takes a value under a member's key.
     fn take_member(&mut self, epoch: Epoch, member: Member) {
         let before = self.members.get(&epoch);
-        if before.is_none_or(|it| !it.is_over() && it.sequence < member.sequence) {
+        if before.is_none_or(|it| member.replaces(it)) {
             self.members.insert(epoch, member);
         }
     }
@@ -195,7 +195,7 @@ impl Group {
         }
         for (epoch, member) in &mut self.members {
             if let Some(before) = before.members.get(epoch)
-                && (before.is_over() || before.sequence >= member.sequence)
+                && !member.replaces(before)
             {
                 *member = before.clone();
             }
@@ -287,6 +287,12 @@ impl Group {
 }
 
 impl Member {
+    /// Whether it counts after another one. Who is over stays so until a later record is shown.
+    const fn replaces(&self, before: &Self) -> bool {
+        let is_record = matches!(self.value, Value::Member(_) | Value::LaterMember);
+        self.sequence > before.sequence && (is_record || !before.is_over())
+    }
+
     const fn is_over(&self) -> bool {
         matches!(self.value, Value::Ended | Value::Expiring)
     }

@@ -162,11 +162,12 @@ fn the_newest_map_counts_and_none_where_a_later_version_stands() {
 }
 
 #[test]
-fn who_is_over_stays_over_and_an_older_record_says_nothing() {
+fn who_is_over_stays_so_until_a_later_record_and_an_older_one_says_nothing() {
     for (values, over, follows) in [
         (vec![(21, member(A, 7)), (20, member(A, 5))], false, 7),
         (vec![(21, member(A, 7)), (22, Value::Ended)], true, 0),
-        (vec![(21, Value::Ended), (22, member(A, 7))], true, 0),
+        (vec![(21, Value::Ended), (20, member(A, 7))], true, 0),
+        (vec![(21, Value::Ended), (22, member(A, 7))], false, 7),
         (vec![(21, Value::Expiring), (22, Value::Foreign)], true, 0),
         (vec![(21, member(A, 7)), (22, Value::Foreign)], false, 0),
     ] {

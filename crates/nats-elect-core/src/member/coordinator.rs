@@ -199,12 +199,12 @@ impl Member {
 
     fn write_next(&mut self, map: &Arc<Map>, is_first: bool) {
         if self.owners_have_to_wait() {
-            return self.wait_for_others();
+            return self.try_later();
         }
         let has_loose = (0..map.units().count()).any(|place| self.is_loose(map, place));
         if has_loose {
             // Whoever can have it may come without a word that stirs.
-            self.coordinator.cause = Some(self.now + AGAIN);
+            self.try_later();
         }
         let candidates = self.candidates(map);
         // A plan for the others alone would move units that then move back.
@@ -215,7 +215,7 @@ impl Member {
         };
         let waits_for_words = is_first && candidates.iter().any(is_behind);
         if waits_for_words {
-            self.wait_for_others();
+            self.try_later();
         }
         let is_repair = !is_first || waits_for_words;
         if is_repair && !has_loose {
@@ -232,11 +232,8 @@ impl Member {
         self.emit(Effect::Plan(request.into()));
     }
 
-    /// Tries again after a while, and reads the map's key: it is this member's own map that may be lost.
-    fn wait_for_others(&mut self) {
+    fn try_later(&mut self) {
         self.coordinator.cause = Some(self.now + AGAIN);
-        mutated!(WaitsUnread => return);
-        self.following.read_at.get_or_insert(self.now + AGAIN);
     }
 
     /// Whether no unit may get its first owner in this bucket: a living member waits for those of another.
@@ -263,7 +260,7 @@ impl Member {
             return;
         }
         if self.owners_have_to_wait() {
-            return self.wait_for_others();
+            return self.try_later();
         }
         let candidates = self.candidates(&map);
         let able = candidates

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::moves::Moves;
-use super::peers::AGAIN;
+use super::peers::REREAD;
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -22,8 +22,9 @@ pub(super) struct Following {
     written: u64,
     /// Since when the key is known to be empty, or when the next blank is due.
     pub missing: Option<Moment>,
-    /// When to read the key, which may have been emptied, or lost its last values.
-    pub read_at: Option<Moment>,
+    /// When to read the key. No watch shows that somebody emptied it, and one that goes on may not show
+    /// that NATS lost its last values, and gave their sequences again.
+    pub read_at: Moment,
     /// Whether any map of this bucket that was shown had owners.
     pub has_owned: bool,
     /// A plan alone depends on it.
@@ -39,7 +40,7 @@ impl Following {
             return false;
         }
         (self.shown, self.since, self.missing) = (sequence, now, None);
-        self.read_at = None;
+        self.read_at = now + REREAD;
         match value {
             Value::Map(map) if is_same_kind(map.units(), units) => {
                 self.has_owned |= map.has_owners();
@@ -54,13 +55,6 @@ impl Following {
             _ => return false,
         }
         true
-    }
-
-    /// Somebody follows the map of this sequence. If no watch shows it, somebody may have emptied the key.
-    pub fn others_follow(&mut self, now: Moment, sequence: u64) {
-        if sequence > self.shown && !mutated!(LaterFollowersIgnored) {
-            self.read_at.get_or_insert(now + AGAIN);
-        }
     }
 
     /// A map of this member is stored at this sequence.

@@ -14,7 +14,7 @@ use super::following::Following;
 use super::input::{Fresh, Input};
 use super::keeping::Keeping;
 use super::loss::Doubt;
-use super::peers::{AGAIN, Chore, Peers};
+use super::peers::{AGAIN, Chore, Peers, REREAD};
 use super::unit::UnitId;
 use crate::assignment::{Epoch, Key, LONGEST_LEASE, Profile, Units, Value, ended};
 use crate::lease::{Attempt, Link, OpId, WriteOutcome};
@@ -231,7 +231,11 @@ impl Member {
             if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
                 let delay = self.delay(own);
                 let blank = self.following.missing.map(|since| since + delay);
-                due.extend([blank, self.following.read_at, self.peers.due(own, delay)]);
+                due.extend([
+                    blank,
+                    Some(self.following.read_at),
+                    self.peers.due(own, delay),
+                ]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
                 due.push(self.retire_due(delay));
             }
@@ -377,9 +381,13 @@ impl Member {
             };
             self.write(Purpose::Chore(epoch), key, over, value);
         }
-        if self.following.read_at.is_some_and(|at| at <= self.now) {
-            self.following.read_at = None;
-            self.emit(Effect::Read(self.map_key()));
+        if self.following.read_at <= self.now {
+            // All were shown the map at the same moment.
+            let spread = REREAD.mul_f64(1.0 - self.fresh.chance / 2.0);
+            self.following.read_at = self.now + spread;
+            if !mutated!(MapUnread) {
+                self.emit(Effect::Read(self.map_key()));
+            }
         }
         let missing = self.following.missing;
         if missing.is_some_and(|since| since + delay <= self.now) {

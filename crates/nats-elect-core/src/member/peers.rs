@@ -14,8 +14,8 @@ const MOST_DELIVERIES: u32 = 2_500;
 /// The time until a write beside the lease is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
-/// The time between two reads of a foreign value.
-const REREAD: Duration = Duration::from_secs(15);
+/// The time between two reads of a foreign value, or of the map.
+pub(super) const REREAD: Duration = Duration::from_secs(15);
 
 /// A value under the key of an epoch that is not over.
 #[derive(Clone, Debug, Hash)]
@@ -102,7 +102,8 @@ impl Peers {
     /// Takes what the watch or a read shows.
     pub fn show(&mut self, now: Moment, epoch: Epoch, sequence: u64, value: Value) -> News {
         // Where writes were lost, a heartbeat may follow the end, which has the sequence of a lost one.
-        let is_record = matches!(value, Value::Member(_)) && !mutated!(OverForGood);
+        let is_record = matches!(value, Value::Member(_) | Value::LaterMember);
+        let is_record = is_record && !mutated!(OverForGood);
         let goes_on = |end: &u64| (is_record && sequence > *end) || mutated!(OverComesBack);
         if self.over.get(&epoch).is_some_and(|end| !goes_on(end)) {
             self.show_end(epoch, sequence, &value);

@@ -59,9 +59,6 @@ impl Member {
     pub(super) fn show_member(&mut self, epoch: Epoch, sequence: u64, value: Value) {
         let is_own = self.keeping.epoch() == Some(epoch);
         let own = is_own.then(|| value.clone());
-        if let Value::Member(record) = &value {
-            self.following.others_follow(self.now, record.follows);
-        }
         let tells_version = |peers: &Peers| {
             let record = peers.record(epoch);
             record.is_some_and(|it| it.profile.version.is_some())

@@ -204,8 +204,6 @@ mutations! {
         RetiresNamed,
         /// Rule 5: an epoch whose key is missing is over.
         MissingIsOver,
-        /// Rule 5: a map that others follow, and that no watch shows, is not read.
-        LaterFollowersIgnored,
         /// Rule 5: a collect leaves out who is in no map that the collector follows.
         CollectsKnownAlone,
         /// Rule 5: a collect waits for nobody whom the map names that it is made from.
@@ -238,8 +236,8 @@ mutations! {
         FirstOwnersDespiteWaiting,
         /// A map of a lower sequence than was shown is an old one, and writes are never lost.
         LostMapFollowed,
-        /// A member that waits for others does not look whether its own map was lost.
-        WaitsUnread,
+        /// The map's key is not read now and then.
+        MapUnread,
         /// A heartbeat extends the lease although the followed map may be lost.
         DoubtExtends,
         /// A value of a lower sequence than was shown is an old one, whatever was refused.

@@ -25,6 +25,8 @@ pub struct Node {
     pub cursor: usize,
     /// How far the watch has to come to have caught up.
     pub catch_up: Option<usize>,
+    /// Up to this sequence it shows nothing: where writes were lost, sequences are given again.
+    pub passed: u64,
     pub watch: u64,
     /// Whether it has shown all there is.
     pub is_at_end: bool,
@@ -89,6 +91,7 @@ impl Node {
             handlers: BTreeMap::new(),
             cursor: 0,
             catch_up: None,
+            passed: 0,
             watch: 0,
             is_at_end: false,
             wake: 0,

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use nats_elect_core::assignment::{Key, LONGEST_LEASE, Units, Value, ended};
+use nats_elect_core::assignment::{Key, LONGEST_LEASE, Units, ended};
 use nats_elect_core::member::{Input, Order, UnitId};
 use nats_elect_core::name::UnitName;
 
 use crate::faults::Hand;
 use crate::schedule::{SECOND, names};
-use crate::stream::Entry;
 use crate::world::World;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -23,7 +22,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("CollectsBehind", first_one_is_behind),
     ("ReadsBeforeHeartbeat", reads_from_a_former_leader),
     ("LostMapFollowed", owner_by_a_lost_map),
-    ("WaitsUnread", lost_map_that_no_watch_shows),
+    ("MapUnread", map_at_the_sequence_of_a_lost_one),
     ("RetiresNamed", who_joins_after_all_have_gone),
     ("LeavesBeforeHandlersEnd", who_leaves_has_a_slow_handler),
     (
@@ -31,7 +30,6 @@ pub const SCRIPTS: &[(&str, Script)] = &[
         former_owner_whom_the_collector_never_saw,
     ),
     ("NameWaitsForNobody", name_that_a_collect_forgot),
-    ("LaterFollowersIgnored", map_that_the_next_owner_never_saw),
     (
         "CollectsBesideUnreadable",
         newcomer_beside_a_key_that_nobody_can_read,
@@ -83,17 +81,13 @@ impl World {
     }
 }
 
-/// The last heartbeat of the second member is the last value, and shown.
+/// The last heartbeat of the second member is the last value, which the first one was shown.
 fn last_is_a_heartbeat(seed: u64) -> (World, Key) {
     let mut world = World::warm(seed, 2, 2, Units::Shards(2));
     let key = World::member_key(world.nodes[1].epoch().expect("a member"));
     let is_shown = |it: &World| {
         let is_last = it.stream.log.last().is_some_and(|last| last.key == key);
-        is_last
-            && it
-                .nodes
-                .iter()
-                .all(|node| node.cursor == it.stream.log.len())
+        is_last && it.nodes[0].cursor == it.stream.log.len()
     };
     world.until(is_shown);
     world.until(is_shown);
@@ -230,17 +224,26 @@ fn owner_by_a_lost_map(seed: u64) -> World {
     world
 }
 
-/// The first map of a new bucket is lost while all are cut off, and watches go on behind it.
-fn lost_map_that_no_watch_shows(seed: u64) -> World {
+/// A member has ended. NATS loses the map that gives its unit to the first one, and that the second one
+/// alone was shown. The first one's map is stored at the very same sequence.
+fn map_at_the_sequence_of_a_lost_one(seed: u64) -> World {
     let mut world = World::warm(seed, 3, 3, Units::Shards(3));
-    world.make_bucket_anew(100);
-    world.run(5 * SECOND);
-    (0..3).for_each(|node| world.cut_off(node, 4 * SECOND));
-    world.run(3 * SECOND);
-    let is_foreign = |it: &Entry| matches!((&it.key, &it.value), (Key::Map(_), Value::Foreign));
-    let kept = world.stream.log.iter().rposition(is_foreign);
-    world.lose_writes(world.stream.log.len() - 1 - kept.expect("a blank"));
-    world.run(LONGEST_LEASE + 15 * SECOND);
+    let (first, second, dies) = (world.joined(0), world.joined(1), world.joined(2));
+    let (key, epoch, unit) = (world.key(dies), world.epoch(dies), world.first_unit(dies));
+    world.run(200 * MILLISECOND);
+    world.nodes[first].deaf_until = world.now + 50 * MILLISECOND;
+    world.crash(dies);
+    world.stream.store(&key, &ended(epoch), None);
+    world.show_all();
+    world.run(10 * MILLISECOND);
+    world.move_to(second, unit, first);
+    let follows_last = |it: &World| {
+        let map = it.nodes[second].member.as_ref().and_then(|it| it.map());
+        map.is_some_and(|map| map.sequence() == it.stream.sequence)
+    };
+    world.until(follows_last);
+    world.lose_writes(1);
+    world.run(LONGEST_LEASE + 30 * SECOND);
     world.expects_owned(3);
     world
 }
@@ -295,24 +298,6 @@ fn former_owner_whom_the_collector_never_saw(seed: u64) -> World {
     // Its blank under the empty key is lost.
     world.nodes[newcomer].cut_until = world.now + 200 * MILLISECOND;
     world.run(8 * SECOND);
-    world
-}
-
-/// A unit is moved, and somebody empties the map's key before its next owner was shown that.
-fn map_that_the_next_owner_never_saw(seed: u64) -> World {
-    let mut world = World::warm(seed, 2, 2, Units::Shards(3));
-    // The one with two units: none moves in return.
-    let from = usize::from(world.acts()[1] == 2);
-    let to = 1 - from;
-    let unit = world.first_unit(from);
-    // Less than the time after which it reads what its watch does not show.
-    world.nodes[to].deaf_until = world.now + 330 * MILLISECOND;
-    world.move_to(from, unit, to);
-    world.until(|it| it.acts()[from] == 1);
-    world.run(20 * MILLISECOND);
-    world.touch(&World::map_key(), Hand::Purge);
-    world.run(15 * SECOND);
-    world.expects_owned(3);
     world
 }
 

@@ -310,17 +310,20 @@ impl World {
 
     /// The stream loses its last values, which were confirmed. Watches go on, or begin anew some time.
     pub fn lose_writes(&mut self, count: usize) {
+        let passed = self.stream.sequence;
         self.stream.lose(count);
         let last = self.stream.sequence;
         self.log(|| format!("WRITES ARE LOST after #{last}"));
         self.checks.lose(self.now, last);
         for number in 0..self.nodes.len() {
             let goes_on = self.chance.permille(300);
+            let skips = self.chance.permille(500);
             let (node, end) = (&mut self.nodes[number], self.stream.log.len());
             node.cursor = node.cursor.min(end);
             node.catch_up = node.catch_up.map(|it| it.min(end));
             node.stale = node.stale.map(|it| it.min(end));
             if goes_on {
+                node.passed = if skips { passed } else { 0 };
                 continue;
             }
             (node.watch, node.is_at_end) = (node.watch + 1, false);
@@ -360,7 +363,7 @@ impl World {
         let node = &mut self.nodes[number];
         node.watch += 1;
         node.is_at_end = false;
-        node.cursor = 0;
+        (node.cursor, node.passed) = (0, 0);
         node.stale = None;
         node.catch_up = Some(end);
         let watch = node.watch;
@@ -396,6 +399,7 @@ impl World {
         let is_last = stale.is_some() && !seen[cursor + 1..].iter().any(|it| it.key == key);
         let is_last = is_last || self.stream.is_last(cursor);
         let is_shown = is_last || (!catches_up && self.chance.permille(500));
+        let is_shown = is_shown && shown.0 > self.nodes[number].passed;
         self.nodes[number].cursor += 1;
         if is_shown {
             self.answer(number, Answer::Shown(self.stream.bucket, key, Some(shown)));

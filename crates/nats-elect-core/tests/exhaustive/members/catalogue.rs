@@ -172,7 +172,7 @@ const PAIRS: &[Line] = &[
 /// Three members and one unit.
 const THREE: &[Line] = &[
     ("three-members-move", &[(Move, 1)], &[Moved]),
-    ("three-members-crash", &[(Crash, 1)], &[Ended]),
+    ("three-members-crash", &[(Crash, 1)], &[Begun]),
     ("three-members-spoil-map", &[(SpoilMap, 1)], &[Collected]),
     ("three-members-leave", &[(Leave, 1)], &[Left]),
     ("three-members-resize", &[(Resize, 1)], &[Grown]),

@@ -19,7 +19,7 @@ const NOTICED: &[(Mutation, &str)] = &[
     (Mutation::MarkedOverAnything, "members-pause-late"),
     (Mutation::GenerationWaitsForNobody, "members-resize-deaf"),
     (Mutation::BeginsBesideGeneration, "members-resize-deaf"),
-    (Mutation::LaterFollowersIgnored, "members-move-purge"),
+    (Mutation::MapUnread, "members-move-purge"),
 ];
 
 /// Breaks the rules one after another, and tells the shortest way to what that breaks.
