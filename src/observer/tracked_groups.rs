@@ -194,9 +194,8 @@ impl Group {
             self.owned.clone_from(&before.owned);
         }
         for (epoch, member) in &mut self.members {
-            if let Some(before) = before.members.get(epoch)
-                && !member.replaces(before)
-            {
+            let before = before.members.get(epoch);
+            if let Some(before) = before.filter(|it| !member.replaces(it)) {
                 *member = before.clone();
             }
         }

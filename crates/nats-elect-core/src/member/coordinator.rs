@@ -139,7 +139,7 @@ impl Member {
             && *read_at <= self.now
         {
             *read_at = self.now + AGAIN;
-            self.emit(Effect::Read(self.map_key()));
+            self.read_map();
         }
         let Some(map) = self.following.current().cloned() else {
             return;
@@ -413,7 +413,7 @@ impl Member {
         let WriteOutcome::Acked { revision } = *outcome else {
             self.coordinator.cause = Some(self.now + TURN);
             self.coordinator.order_at = self.now + TURN;
-            return self.emit(Effect::Read(self.map_key()));
+            return self.read_map();
         };
         if revision > self.following.shown {
             self.following.written(revision);

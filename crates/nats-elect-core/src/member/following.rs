@@ -25,6 +25,8 @@ pub(super) struct Following {
     /// When to read the key. No watch shows that somebody emptied it, and one that goes on may not show
     /// that NATS lost its last values, and gave their sequences again.
     pub read_at: Moment,
+    /// What was known when it was read last, until an answer comes.
+    pub known_at_read: Option<u64>,
     /// Whether any map of this bucket that was shown had owners.
     pub has_owned: bool,
     /// A plan alone depends on it.

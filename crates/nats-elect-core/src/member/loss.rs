@@ -28,11 +28,14 @@ impl Member {
         self.doubt != Doubt::None
     }
 
-    /// A value of the map's key is shown. It may be less than is known.
+    /// A value of the map's key is shown. It may be less than is known. An answer to a read that a map has
+    /// overtaken proves nothing.
     pub(super) fn doubt_map(&mut self, sequence: u64, value: &Value) {
         let known = self.following.known();
-        let is_behind = sequence < known || self.following.is_another(sequence, value);
-        if self.doubt == Doubt::None && is_behind && !mutated!(LostMapFollowed) {
+        let at_read = self.following.known_at_read.take_if(|_| sequence <= known);
+        let is_less = sequence < known && at_read.is_none_or(|it| sequence < it);
+        let is_lost = is_less || self.following.is_another(sequence, value);
+        if self.doubt == Doubt::None && is_lost && !mutated!(LostMapFollowed) {
             let beat = self.keeping.next_beat();
             self.doubt = Doubt::Heartbeat { beat, known };
             self.tells = true;

@@ -231,13 +231,9 @@ impl Member {
             if let Some(own) = self.epoch().filter(|_| self.is_caught_up) {
                 let delay = self.delay(own);
                 let blank = self.following.missing.map(|since| since + delay);
-                due.extend([
-                    blank,
-                    Some(self.following.read_at),
-                    self.peers.due(own, delay),
-                ]);
+                due.extend([blank, Some(self.following.read_at)]);
+                due.extend([self.peers.due(own, delay), self.retire_due(delay)]);
                 due.extend([self.collect_wakeup(delay), self.coordinate_due(delay)]);
-                due.push(self.retire_due(delay));
             }
         }
         due.into_iter().flatten().min()
@@ -386,16 +382,21 @@ impl Member {
             let spread = REREAD.mul_f64(1.0 - self.fresh.chance / 2.0);
             self.following.read_at = self.now + spread;
             if !mutated!(MapUnread) {
-                self.emit(Effect::Read(self.map_key()));
+                self.read_map();
             }
         }
         let missing = self.following.missing;
         if missing.is_some_and(|since| since + delay <= self.now) {
             self.following.missing = Some(self.now + AGAIN);
-            let key = self.map_key();
-            let over = Over::Sequence(0);
+            let (key, over) = (self.map_key(), Over::Sequence(0));
             self.write(Purpose::BlankMap, key, over, Vec::new());
         }
+    }
+
+    /// Has the map's key read.
+    pub(super) fn read_map(&mut self) {
+        self.following.known_at_read = Some(self.following.known());
+        self.emit(Effect::Read(self.map_key()));
     }
 
     fn written(&mut self, op: OpId, outcome: &WriteOutcome) {
@@ -405,7 +406,7 @@ impl Member {
             Some(Purpose::BlankMap) if is_refused => {
                 // Something is there.
                 self.following.missing = None;
-                self.emit(Effect::Read(self.map_key()));
+                self.read_map();
             }
             Some(Purpose::Chore(epoch)) if is_refused => {
                 self.peers.refute(epoch);
