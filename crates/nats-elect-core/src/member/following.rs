@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::moves::Moves;
-use super::peers::REREAD;
 use crate::assignment::{Map, Units, Value};
 use crate::moment::Moment;
 use crate::mutation::mutated;
@@ -25,7 +24,7 @@ pub(super) struct Following {
     /// When to read the key. No watch shows that somebody emptied it, and one that goes on may not show
     /// that NATS lost its last values, and gave their sequences again.
     pub read_at: Moment,
-    /// What was known when it was read last, until an answer comes.
+    /// What was known when it was read last, until something is shown that is not newer.
     pub known_at_read: Option<u64>,
     /// Whether any map of this bucket that was shown had owners.
     pub has_owned: bool,
@@ -42,7 +41,6 @@ impl Following {
             return false;
         }
         (self.shown, self.since, self.missing) = (sequence, now, None);
-        self.read_at = now + REREAD;
         match value {
             Value::Map(map) if is_same_kind(map.units(), units) => {
                 self.has_owned |= map.has_owners();

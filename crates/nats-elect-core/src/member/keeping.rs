@@ -343,10 +343,6 @@ impl Member {
         if self.has_lost_writes(&look) {
             return self.forget_lost_writes();
         }
-        match look.map {
-            Some((sequence, value)) => self.show_map(sequence, value),
-            None => self.following.miss(self.now),
-        }
         let own = look.own.as_ref();
         let found = self.judge(own.map(|(sequence, value)| stored(*sequence, value)));
         match found {
@@ -356,6 +352,11 @@ impl Member {
         }
         if let Some((sequence, value)) = look.own {
             self.show_member(epoch, sequence, value);
+        }
+        // A newer map that was shown meanwhile raises another doubt. It costs nothing that was proved.
+        match look.map {
+            Some((sequence, value)) => self.show_map(sequence, value),
+            None => self.following.miss(self.now),
         }
         if matches!(self.doubt, Doubt::Read { .. }) {
             let at = self.look_at();

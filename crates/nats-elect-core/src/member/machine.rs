@@ -378,7 +378,6 @@ impl Member {
             self.write(Purpose::Chore(epoch), key, over, value);
         }
         if self.following.read_at <= self.now {
-            // All were shown the map at the same moment.
             let spread = REREAD.mul_f64(1.0 - self.fresh.chance / 2.0);
             self.following.read_at = self.now + spread;
             if !mutated!(MapUnread) {

@@ -66,6 +66,10 @@ impl Checks {
         if self.over.contains(&epoch) {
             return Err(format!("{unit:?} begins by {epoch}, which is over"));
         }
+        // Who has not noticed yet that the bucket was made anew goes on in the former one.
+        if self.generations.values().any(|it| it.epoch > token.epoch) {
+            return Ok(());
+        }
         let mut others = self
             .generations
             .iter()
@@ -84,9 +88,10 @@ impl Checks {
         }
     }
 
-    /// A heartbeat is stored, where writes were lost maybe after the end of its epoch.
-    pub fn goes_on(&mut self, epoch: Epoch) -> Result<(), String> {
-        let is_fine = !self.over.remove(&epoch) || self.has_lost();
+    /// A heartbeat is stored. It may go over the end of its epoch if that stood where one was lost, or
+    /// was lost itself.
+    pub fn goes_on(&mut self, epoch: Epoch, over_lost: bool) -> Result<(), String> {
+        let is_fine = !self.over.remove(&epoch) || over_lost;
         is_fine
             .then_some(())
             .ok_or_else(|| format!("{epoch} goes on after its end"))

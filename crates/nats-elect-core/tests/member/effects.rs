@@ -64,8 +64,8 @@ impl World {
                 self.log(|| format!("n{number} forgets what it knows"));
                 self.saw("lost writes are noticed");
                 // Its own former value, put back, looks as if its heartbeats were lost.
-                let mut claimed = self.nodes[number].past.claimed.iter();
-                if !claimed.any(|it| self.stream.is_put_back(&Self::member_key(*it))) {
+                let own = self.nodes[number].past.acknowledged.map(|it| it.0);
+                if !own.is_some_and(|it| self.stream.is_put_back(&Self::member_key(it))) {
                     let result = self.checks.forgets(number);
                     self.fail(result);
                 }
@@ -153,13 +153,8 @@ impl World {
         self.saw_if("a unit waits for its former owner", waits);
         self.saw_if("a handler ends by itself", returns);
         self.saw_if("a handler fails", handler.fails);
+        let result = self.checks.start(&unit, token, epoch);
         let node = &self.nodes[number];
-        // Who has not noticed yet that the bucket was made anew goes on in the former one.
-        let result = if node.bucket == self.stream.bucket {
-            self.checks.start(&unit, token, epoch)
-        } else {
-            Ok(())
-        };
         let result = result.and(rules::begins(now, &self.stream, node, &unit, &handler));
         let result = self.checks.excuse(now, result);
         self.fail(result);

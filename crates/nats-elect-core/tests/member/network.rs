@@ -8,7 +8,7 @@ use nats_elect_core::{Failure, OpId, WriteOutcome, event::FailureKind};
 
 use crate::event::{Answer, Event, Sent, What};
 use crate::rules;
-use crate::stream::{CONDITION, brief};
+use crate::stream::{CONDITION, Entry, brief};
 use crate::world::World;
 
 /// After this time without an answer a write has failed.
@@ -148,7 +148,10 @@ impl World {
             let is_here = write.bucket == self.stream.bucket;
             let is_beat = is_here && condition != Some(0);
             if let (Key::Member(_, epoch), Value::Member(_), true) = (key, &value, is_beat) {
-                let result = self.checks.goes_on(*epoch);
+                let is_end = |it: &&Entry| matches!(it.value, Value::Ended | Value::Expiring);
+                let end = former.as_ref().filter(is_end);
+                let over_lost = end.is_none_or(|it| self.stream.has_lost_at(key, it.sequence));
+                let result = self.checks.goes_on(*epoch, over_lost);
                 self.fail(result);
             }
             if let (Key::Member(_, epoch), Value::Ended) = (key, &value) {

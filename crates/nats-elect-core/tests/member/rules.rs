@@ -4,7 +4,7 @@
 //! no harm yet.
 
 use nats_elect_core::Moment;
-use nats_elect_core::assignment::{Epoch, Key, LONGEST_LEASE, Map, MemberRecord, Value};
+use nats_elect_core::assignment::{Epoch, Key, LONGEST_LEASE, Map, MemberRecord, Units, Value};
 use nats_elect_core::member::UnitId;
 use nats_elect_core::token::FencingToken;
 
@@ -215,16 +215,18 @@ pub fn follows(stream: &Stream, map: &Map, lost_until: Moment) -> Result<(), Str
                 |it: &Entry| matches!(&it.value, Value::Member(it) if it.follows > number);
             let unit = UnitId::at(before, place);
             let stays = unit.as_ref().and_then(|it| it.place_in(map));
+            let is_generation = before.generation() == map.generation();
+            let may_lack = is_generation && matches!(map.units(), Units::Names(_));
             let is_in = match stays {
                 Some(place) => is_waited_for(place),
+                None if may_lack => false,
                 None => (0..map.units().count()).all(is_waited_for),
             };
             // A collect may lack a name, if nobody who may live follows a map that has it.
             let place_in = |it: &Map| unit.as_ref()?.place_in(it);
             let lacks = || from.map_or_else(|| !is_followed(number), |it| place_in(it).is_none());
-            let may_lack = stays.is_none() && before.generation() == map.generation();
             let is_fine = is_in
-                || (may_lack && lacks())
+                || (stays.is_none() && may_lack && lacks())
                 || stream.was_over(&key)
                 || stream.history(&key).any(is_later);
             if !is_fine {
@@ -273,7 +275,11 @@ pub fn ends(
         Some(Value::Member(record)) => record.ttl,
         _ => LONGEST_LEASE,
     };
-    let since = former.map_or(now, |it| stream.first_at(it));
+    let stood = |it: &Entry| match it.value {
+        Value::Foreign => stream.first_at(it),
+        _ => it.at,
+    };
+    let since = former.map_or(now, stood);
     let is_over = since + lease <= now;
     is_over.then_some(()).ok_or_else(|| {
         format!(

@@ -146,10 +146,16 @@ impl Stream {
             .unwrap_or(entry.at)
     }
 
-    /// Whether a former value of this key was put back.
+    /// Whether a former record was put back under this key.
     pub fn is_put_back(&self, key: &Key) -> bool {
         let mut former = BTreeSet::new();
-        self.said(key).any(|it| !former.insert(&it.bytes))
+        let mut said = self.said(key);
+        said.any(|it| matches!(it.value, Value::Member(_)) && !former.insert(&it.bytes))
+    }
+
+    /// Whether a value of this key was lost at this sequence.
+    pub fn has_lost_at(&self, key: &Key, sequence: u64) -> bool {
+        (self.lost.iter()).any(|it| (&it.key, it.sequence) == (key, sequence))
     }
 
     /// What was stored at a sequence.
