@@ -108,7 +108,8 @@ impl GroupState {
         let Some((bucket, created)) = self.link.up() else {
             return;
         };
-        let (myself, within) = (myself.clone(), self.scope.settings.request_timeout);
+        // Two round trips, on a slow network too.
+        let (myself, within) = (myself.clone(), self.scope.settings.ttl / 4);
         tokio::spawn(async move {
             let input = match bucket.read_assignment(&key, created, within).await {
                 Ok(Some((sequence, value))) => Input::Shown {
