@@ -321,6 +321,11 @@ async fn a_fleet_is_migrated_one_instance_after_the_other() {
     } else {
         (b, a)
     };
+    // Of two that found the role free at once, the one that came too late waits for a lease.
+    comes_true("a successor", async || {
+        stage.stranger.record().await["heirs"][0].is_string()
+    })
+    .await;
     let fault = Stamp::now();
     leading.stop().await;
     let next = stage.journal.started(ROLE, 1).await;

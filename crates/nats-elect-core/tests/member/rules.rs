@@ -256,7 +256,8 @@ pub fn enters(stream: &Stream, map: &Map) -> Result<(), String> {
 
 /// Rule 4: *ended* is written by another process. It watched what it overwrites for the lease in it.
 ///
-/// Where writes were lost, a foreign value may stand again where it stood: nobody can tell the two apart.
+/// Where writes were lost, a foreign value, or a later version's, may stand again where it stood: nobody
+/// can tell the two apart.
 pub fn ends(
     now: Moment,
     stream: &Stream,
@@ -276,7 +277,7 @@ pub fn ends(
         _ => LONGEST_LEASE,
     };
     let stood = |it: &Entry| match it.value {
-        Value::Foreign => stream.first_at(it),
+        Value::Foreign | Value::LaterMember => stream.first_at(it),
         _ => it.at,
     };
     let since = former.map_or(now, stood);
